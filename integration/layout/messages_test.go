@@ -37,7 +37,7 @@ var messagesRead = map[string][]string{
 		"internal/render/schema.go checkSchema",
 		"internal/render/values.go checkExpansion",
 		"kcp-publisher/internal/schema/crdschema/crdschema.go problemDetail",
-		"skr-agent/internal/install/account/errors.go Text",
+		"skr-agent/internal/install/account/errors.go apiMessage",
 	},
 	"the API server describes denials by webhooks, policies and quotas only as text": {
 		"internal/cli/clusterhint.go clusterHint",

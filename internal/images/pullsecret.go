@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// PullSecretVariable is the name of the environment variable through which an operator receives the name of the pull
+// pullSecretVariable is the name of the environment variable through which an operator receives the name of the pull
 // Secret. The operator adds the pull Secret to the Pods that it creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
-const PullSecretVariable = "SKR_IMG_PULL_SECRET"
+const pullSecretVariable = "SKR_IMG_PULL_SECRET"
 
 // AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Workloads for which isOperator
-// returns true also get the Secret's name in PullSecretVariable. It returns an error if an operator already has this
+// returns true also get the Secret's name in pullSecretVariable. It returns an error if an operator already has this
 // variable.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
@@ -73,13 +73,13 @@ func addVariable(pod map[string]any, secret string) error {
 		if !isList && container["env"] != nil {
 			continue
 		}
-		if slices.ContainsFunc(env, func(entry any) bool { return entryName(entry) == PullSecretVariable }) {
+		if slices.ContainsFunc(env, func(entry any) bool { return entryName(entry) == pullSecretVariable }) {
 			return fmt.Errorf(
 				"containers[%d].env: %s already exists, but the setting imagePullSecret must set it: remove it "+
 					"from the module",
-				n, PullSecretVariable)
+				n, pullSecretVariable)
 		}
-		container["env"] = append(env, map[string]any{"name": PullSecretVariable, "value": secret})
+		container["env"] = append(env, map[string]any{"name": pullSecretVariable, "value": secret})
 	}
 	return nil
 }

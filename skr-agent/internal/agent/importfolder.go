@@ -21,7 +21,7 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	target := importer.Importer{
 		Target: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
 	}
-	taken, ended := a.imports.poll(importTimeSlice, a.Notify, func() []importer.FileResult {
+	taken, ended := a.imports.poll(importTimeSlice, a.notify, func() []importer.FileResult {
 		taken, err := a.Folder.Import(ctx, target)
 		if err != nil {
 			taken = []importer.FileResult{{File: a.Folder.Dir, Err: err}}

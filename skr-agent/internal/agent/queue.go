@@ -31,8 +31,8 @@ func requestAfter(after time.Duration) handler.EventHandler {
 	}
 }
 
-// Notify requests an immediate poll. It does not block, and is safe for concurrent use.
-func (a *Agent) Notify() {
+// notify requests an immediate poll. It does not block, and is safe for concurrent use.
+func (a *Agent) notify() {
 	a.notified.Store(true)
 	a.Trigger.Request()
 }

@@ -47,7 +47,7 @@ func Add(mgr ctrl.Manager, options Options) error {
 	if agent.Notifications != nil {
 		options := subscription.Options{
 			Open:   agent.Notifications,
-			Notify: agent.Notify,
+			Notify: agent.notify,
 			Log:    mgr.GetLogger().WithName("notifications"),
 		}
 		if err := mgr.Add(subscription.New(options)); err != nil {

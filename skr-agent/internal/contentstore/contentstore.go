@@ -31,8 +31,8 @@ import (
 const (
 	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit of a Secret.
 	maxChunkBytes = 768 << 10
-	// MaxBlobBytes is the maximum size of a blob before compression.
-	MaxBlobBytes = bundle.MaxLayerBytes
+	// maxBlobBytes is the maximum size of a blob before compression.
+	maxBlobBytes = bundle.MaxLayerBytes
 
 	secretPrefix = "kyma-pull-content-"
 
@@ -74,8 +74,8 @@ func NewReader(reader client.Client, namespace string) *Store {
 
 // Put stores a blob. It does nothing if the blob exists. After an interruption, another Put completes the blob.
 func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
-	if len(data) > MaxBlobBytes {
-		return fmt.Errorf("store content %s: %d bytes, must be at most %d", d, len(data), MaxBlobBytes)
+	if len(data) > maxBlobBytes {
+		return fmt.Errorf("store content %s: %d bytes, must be at most %d", d, len(data), maxBlobBytes)
 	}
 	if err := verifyDigest(d, data); err != nil {
 		return fmt.Errorf("store content: %w", err)
@@ -102,7 +102,7 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 
 // Add stores a blob like Put. It needs fewer requests than Put if the blob does not exist yet.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
-	if len(data) > MaxBlobBytes || verifyDigest(d, data) != nil {
+	if len(data) > maxBlobBytes || verifyDigest(d, data) != nil {
 		return s.Put(ctx, d, data) // Put returns an error, because the blob is invalid
 	}
 	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
@@ -352,7 +352,7 @@ func parseShape(annotations map[string]string) (chunks, size int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("index: invalid size: %w", err)
 	}
-	if chunks < 0 || chunks > 2*MaxBlobBytes/maxChunkBytes || size < 0 || size > MaxBlobBytes {
+	if chunks < 0 || chunks > 2*maxBlobBytes/maxChunkBytes || size < 0 || size > maxBlobBytes {
 		return 0, 0, fmt.Errorf("index: %d chunks of %d bytes in total exceed the limits", chunks, size)
 	}
 	return chunks, size, nil

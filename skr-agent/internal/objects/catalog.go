@@ -69,7 +69,7 @@ func (s *Syncer) syncEntry(
 		if err := json.Unmarshal(entry.Spec, spec); err != nil {
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)
 		}
-		if err := s.Client.Create(ctx, object, client.FieldOwner(FieldOwner)); err != nil &&
+		if err := s.Client.Create(ctx, object, client.FieldOwner(fieldOwner)); err != nil &&
 			!apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create %s %s/%s: %w", kind, namespace, entry.Name, err)
 		}

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// FieldOwner is the agent's field manager.
-	FieldOwner = "kyma-pull"
+	// fieldOwner is the agent's field manager.
+	fieldOwner = "kyma-pull"
 	// defaultOwner is the field manager of the agent's requests that do not set one. It is the name of the program.
 	defaultOwner = "skr-agent"
 )
@@ -156,7 +156,7 @@ func applyCRDOver(
 	default:
 		// Take over the fields that lifecycle-manager owns. Otherwise, the apply would keep its fields that are not in
 		// the agent's CRD.
-		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
+		err := takeover.TakeFields(ctx, uncached, live, fieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
 		}
@@ -174,7 +174,7 @@ func applyObject(
 ) (*unstructured.Unstructured, error) {
 	applied := object.DeepCopy()
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
-	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
+	err := uncached.Apply(ctx, configuration, client.FieldOwner(fieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && objectExists(ctx, uncached, object) {
 		// Continue, because the agent must run to be able to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",

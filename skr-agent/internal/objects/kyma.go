@@ -22,7 +22,7 @@ func (s *Syncer) syncKyma(ctx context.Context, b *bundle.Bundle) error {
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
 		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations),
-			client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+			client.FieldOwner(fieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 		}
 		return nil
@@ -56,7 +56,7 @@ func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1be
 }
 
 // restoredKyma returns the runtime's Kyma with the spec and pinned versions from the memory.
-func (m Memory) restoredKyma(labels, annotations map[string]string) *v1beta2.Kyma {
+func (m agentMemory) restoredKyma(labels, annotations map[string]string) *v1beta2.Kyma {
 	kyma := newKyma(v1beta2.KymaSpec{}, labels, annotations)
 	kyma.Spec = *m.Kyma.DeepCopy()
 	if m.Pins != "" {
@@ -98,7 +98,7 @@ func isOwnSpec(entries []metav1.ManagedFieldsEntry) bool {
 			Spec json.RawMessage `json:"f:spec"`
 		}
 		switch err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); {
-		case err != nil, fields.Spec != nil && entry.Manager != FieldOwner:
+		case err != nil, fields.Spec != nil && entry.Manager != fieldOwner:
 			return false
 		case fields.Spec != nil:
 			own = true

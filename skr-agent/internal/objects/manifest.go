@@ -71,7 +71,7 @@ func (s *Syncer) syncManifest(
 
 // createManifest creates a Manifest, or restores it if another client deleted it.
 func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error {
-	if known, err := s.Restorer.RestoreOne(ctx, want.Name); known || err != nil {
+	if known, err := s.Restorer.restoreOne(ctx, want.Name); known || err != nil {
 		return err // the next reconciliation updates the spec of the restored Manifest
 	}
 	manifest := newManifest(want)
@@ -191,7 +191,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged
 	if r.Removal == m.UID && (r.Unmanaged == unmanaged || r.Unmanaged && !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}
-	if err := s.Restorer.RecordRemoval(ctx, m); err != nil {
+	if err := s.Restorer.recordRemoval(ctx, m); err != nil {
 		return err
 	}
 	err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, unmanaged })
@@ -203,7 +203,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged
 
 // clearRemoval removes the entry of markRemoval from the Manifest's record, because a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
-	if err := s.Restorer.ClearRemoval(ctx, m); err != nil {
+	if err := s.Restorer.clearRemoval(ctx, m); err != nil {
 		return err
 	}
 	if err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
@@ -214,7 +214,7 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 
 // updateRecord changes the signed record in an annotation of a Manifest.
 func (s *Syncer) updateRecord(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
-	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(FieldOwner))
+	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(fieldOwner))
 }
 
 // fromBundle lists those annotations of the agent that a bundle can set on a Manifest.

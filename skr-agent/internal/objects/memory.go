@@ -15,21 +15,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Memory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
+// agentMemory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
 // deletes them.
-type Memory struct {
+type agentMemory struct {
 	// Kyma is the last known spec of the runtime's Kyma. Nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
 	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
-	Manifests []SavedManifest `json:"manifests,omitempty"`
+	Manifests []savedManifest `json:"manifests,omitempty"`
 	// Checks contains the results of module checks, sorted by module.
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// SavedManifest is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
-type SavedManifest struct {
+// savedManifest is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
+type savedManifest struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`
 	Annotations map[string]string    `json:"annotations,omitempty"`
@@ -44,15 +44,15 @@ type SavedManifest struct {
 	RemovalRecorded bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
+// observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
 // kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
 // not begun, or if b is nil. records reads the signed records of the Manifests. inventories contains the objects that
 // another client removed from the inventories of the Manifests. It can be nil.
-func (m Memory) Observe(
+func (m agentMemory) observe(
 	records record.Store, inventories *record.Inventories, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest,
 	b *bundle.Bundle,
-) Memory {
-	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
+) agentMemory {
+	next := agentMemory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
 		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), kyma.Annotations[v1beta2.AnnotationPinnedVersions]
 	}
@@ -61,7 +61,7 @@ func (m Memory) Observe(
 		live := &manifests[i]
 		seen[live.Name] = true
 		before := m.findManifest(live.Name)
-		now := SavedManifest{
+		now := savedManifest{
 			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: maps.Clone(live.Annotations),
 			Spec: *live.Spec.DeepCopy(), Synced: slices.Concat(live.Status.Synced, inventories.Missing(live)),
 		}
@@ -87,12 +87,12 @@ func (m Memory) Observe(
 			next.Manifests = append(next.Manifests, gone)
 		}
 	}
-	slices.SortFunc(next.Manifests, func(a, b SavedManifest) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(next.Manifests, func(a, b savedManifest) int { return cmp.Compare(a.Name, b.Name) })
 	return next
 }
 
 // keepRecord replaces the record with the record of another copy.
-func (r *SavedManifest) keepRecord(from *SavedManifest) {
+func (r *savedManifest) keepRecord(from *savedManifest) {
 	delete(r.Annotations, v1beta2.AnnotationRecord)
 	text, has := from.Annotations[v1beta2.AnnotationRecord]
 	if !has {
@@ -106,24 +106,24 @@ func (r *SavedManifest) keepRecord(from *SavedManifest) {
 
 // isBeingRemoved reports whether the bundle requests the removal of a live Manifest whose record does not contain the
 // removal yet. The Manifest comes from a cache, which can be outdated.
-func (r *SavedManifest) isBeingRemoved(live *v1beta2.Manifest) bool {
+func (r *savedManifest) isBeingRemoved(live *v1beta2.Manifest) bool {
 	return r.RemovalUID != "" && r.RemovalUID == live.UID && !r.RemovalRecorded && live.DeletionTimestamp.IsZero()
 }
 
-func (m Memory) findManifest(name string) *SavedManifest {
-	if i := slices.IndexFunc(m.Manifests, func(r SavedManifest) bool { return r.Name == name }); i >= 0 {
+func (m agentMemory) findManifest(name string) *savedManifest {
+	if i := slices.IndexFunc(m.Manifests, func(r savedManifest) bool { return r.Name == name }); i >= 0 {
 		return &m.Manifests[i]
 	}
 	return nil
 }
 
 // withRemoval returns a copy of the memory in which the field RemovalUID of a Manifest has the given UID.
-func (m Memory) withRemoval(name string, uid types.UID) Memory {
-	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
+func (m agentMemory) withRemoval(name string, uid types.UID) agentMemory {
+	next := agentMemory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.findManifest(name); known != nil {
 		known.RemovalUID, known.RemovalRecorded = uid, false
 	} else if uid != "" {
-		next.Manifests = append(next.Manifests, SavedManifest{Name: name, RemovalUID: uid})
+		next.Manifests = append(next.Manifests, savedManifest{Name: name, RemovalUID: uid})
 	}
 	return next
 }
@@ -136,10 +136,10 @@ type recovery struct {
 	// objects of their modules.
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
-	restore []SavedManifest
+	restore []savedManifest
 	// unfinished contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
 	// first, so that the removal deletes all objects.
-	unfinished []SavedManifest
+	unfinished []savedManifest
 }
 
 func (r recovery) isEmpty() bool {
@@ -148,24 +148,24 @@ func (r recovery) isEmpty() bool {
 
 // knownTo returns a function that reports whether a bundle contains or removes a Manifest. For a nil bundle, the
 // function always returns true.
-func knownTo(b *bundle.Bundle) func(SavedManifest) bool {
+func knownTo(b *bundle.Bundle) func(savedManifest) bool {
 	if b == nil {
-		return func(SavedManifest) bool { return true }
+		return func(savedManifest) bool { return true }
 	}
 	names := map[string]bool{}
 	for _, manifest := range slices.Concat(b.State.All(), b.State.Offers) {
 		names[manifest.Name] = true
 	}
-	return func(m SavedManifest) bool { return names[m.Name] || isRemovedBy(b, m) }
+	return func(m savedManifest) bool { return names[m.Name] || isRemovedBy(b, m) }
 }
 
 // isRemovedBy reports whether a bundle removes a module.
-func isRemovedBy(b *bundle.Bundle, m SavedManifest) bool {
+func isRemovedBy(b *bundle.Bundle, m savedManifest) bool {
 	return b.Statement.Predicate.Deleting || slices.Contains(b.Statement.Predicate.Removals, m.manifest().Module())
 }
 
 // manifest returns the Manifest without its inventory. It shares the labels, annotations and spec with the copy.
-func (r *SavedManifest) manifest() *v1beta2.Manifest {
+func (r *savedManifest) manifest() *v1beta2.Manifest {
 	return &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: r.Name, Labels: r.Labels, Annotations: r.Annotations,
@@ -175,7 +175,7 @@ func (r *SavedManifest) manifest() *v1beta2.Manifest {
 }
 
 // unremovedModules returns the modules that the bundle removes, and whose removal has not begun.
-func (m Memory) unremovedModules(b *bundle.Bundle) (all []string) {
+func (m agentMemory) unremovedModules(b *bundle.Bundle) (all []string) {
 	for _, known := range m.Manifests {
 		if b != nil && known.RemovalUID == "" && isRemovedBy(b, known) {
 			all = append(all, known.manifest().Module())
@@ -187,7 +187,7 @@ func (m Memory) unremovedModules(b *bundle.Bundle) (all []string) {
 // planRecovery returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil.
 // A Manifest is only restored if the bundle contains or removes it. Without its Manifest, a removed module would leave
 // its objects behind.
-func (m Memory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
+func (m agentMemory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{createKyma: kyma == nil && m.Kyma != nil}
 	isKnown := knownTo(b)
 	live := map[string]*v1beta2.Manifest{}

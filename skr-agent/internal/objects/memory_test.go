@@ -45,11 +45,11 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	recorded := func(by record.Store, r record.Record) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { require.NoError(t, by.Set(m, r)) }
 	}
-	before := Memory{}.Observe(own, nil, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
+	before := agentMemory{}.observe(own, nil, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
 		[]v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
-		memory   Memory
+		memory   agentMemory
 		kyma     *v1beta2.Kyma
 		live     []v1beta2.Manifest
 		removals []string
@@ -65,7 +65,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		"all objects are missing": {
 			memory: before, again: true, restore: []string{"keda"}, keeps: 1,
 		},
-		"empty memory, and a runtime without objects": {memory: Memory{}},
+		"empty memory, and a runtime without objects": {memory: agentMemory{}},
 		"Manifest is being deleted": {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			release: []string{"keda"}, keeps: 1,
@@ -142,7 +142,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			if c.bundle == "-" {
 				b = nil
 			}
-			memory := c.memory.Observe(own, nil, c.kyma, c.live, b)
+			memory := c.memory.observe(own, nil, c.kyma, c.live, b)
 			todo := memory.planRecovery(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
@@ -167,33 +167,33 @@ func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
 	own := record.Store{Signer: signer(t)}
 	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
-	known := Memory{}.Observe(own, nil, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
-	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
+	known := agentMemory{}.observe(own, nil, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
+	seen := func(m agentMemory, manifests ...v1beta2.Manifest) agentMemory {
 		for _, manifest := range manifests {
-			m = m.Observe(own, nil, kyma, []v1beta2.Manifest{manifest}, b)
+			m = m.observe(own, nil, kyma, []v1beta2.Manifest{manifest}, b)
 		}
 		return m
 	}
 	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked)
 	gone := installed("keda", "1", deleted)
-	for name, memory := range map[string]Memory{
+	for name, memory := range map[string]agentMemory{
 		"annotation was observed and then removed": seen(known, withMark, unmarked),
 		"outdated copy still has the removed annotation": seen(seen(known.withRemoval("keda", "1"), withMark).
 			withRemoval("keda", ""), withMark, unmarked),
 		"agent stopped before it set the annotation":       seen(known.withRemoval("keda", "1"), unmarked),
-		"agent stopped before it annotated a new Manifest": seen(Memory{}.withRemoval("keda", "1"), unmarked),
+		"agent stopped before it annotated a new Manifest": seen(agentMemory{}.withRemoval("keda", "1"), unmarked),
 	} {
 		require.Len(t, seen(memory, gone).planRecovery(kyma, []v1beta2.Manifest{gone}, b).release, 1,
 			"%s: the Manifest must be released", name)
 	}
-	back := seen(known, withMark, unmarked).Observe(own, nil, kyma, nil, b)
+	back := seen(known, withMark, unmarked).observe(own, nil, kyma, nil, b)
 	require.Len(t, back.planRecovery(kyma, nil, b).restore, 1,
 		"a Manifest without the annotation must be restored")
 
 	stale := seen(known.withRemoval("keda", "1"), unmarked)
-	require.Empty(t, stale.Observe(own, nil, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
+	require.Empty(t, stale.observe(own, nil, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
 	again := seen(known.withRemoval("keda", "1"), withMark).withRemoval("keda", "").withRemoval("keda", "1")
-	require.Empty(t, seen(again, unmarked).Observe(own, nil, kyma, nil, b).Manifests,
+	require.Empty(t, seen(again, unmarked).observe(own, nil, kyma, nil, b).Manifests,
 		"the annotation was set, cleared and set again")
 }
 
@@ -404,10 +404,10 @@ func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 }
 
 func TestMemoryKeepsCheckResults(t *testing.T) {
-	known := Memory{
+	known := agentMemory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}
-	require.Equal(t, known.Checks, known.Observe(record.Store{}, nil, nil, nil, nil).withRemoval("keda", "1").Checks)
+	require.Equal(t, known.Checks, known.observe(record.Store{}, nil, nil, nil, nil).withRemoval("keda", "1").Checks)
 }
 
 // Another client restores an earlier record, and deletes the Manifest after the agent has saved it.
@@ -421,18 +421,18 @@ func TestMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
 	m.Namespace = namespace
 	require.NoError(t, book.Set(&m, record.Record{Applied: &record.AppliedVersion{Version: "1.0.0"}}))
 	earlier := at(&m, "10")
-	memory := Memory{}.Observe(book, nil, nil, earlier, nil)
+	memory := agentMemory{}.observe(book, nil, nil, earlier, nil)
 	newest := record.Record{Applied: &record.AppliedVersion{Version: "2.0.0"}}
 	require.NoError(t, book.Set(&m, newest))
-	memory = memory.Observe(book, nil, nil, at(&m, "11"), nil)
+	memory = memory.observe(book, nil, nil, at(&m, "11"), nil)
 	earlier[0].ResourceVersion = "12"
-	memory = memory.Observe(book, nil, nil, earlier, nil)
+	memory = memory.observe(book, nil, nil, earlier, nil)
 	saved := memory.Manifests[0]
 	require.Equal(t, m.Annotations, saved.Annotations)
 	require.Equal(t, int64(2), saved.Revision)
 	deleted := earlier[0].DeepCopy()
 	delete(deleted.Annotations, v1beta2.AnnotationRecord)
-	memory = memory.Observe(book, nil, nil, []v1beta2.Manifest{*deleted}, nil)
+	memory = memory.observe(book, nil, nil, []v1beta2.Manifest{*deleted}, nil)
 	require.Equal(t, m.Annotations, memory.Manifests[0].Annotations)
 }
 

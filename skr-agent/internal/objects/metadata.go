@@ -36,7 +36,7 @@ func mergeMetadata(live, desired map[string]string, own map[string]bool) map[str
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
-		if entry.Manager != FieldOwner && entry.Manager != defaultOwner || entry.Subresource != "" ||
+		if entry.Manager != fieldOwner && entry.Manager != defaultOwner || entry.Subresource != "" ||
 			entry.FieldsV1 == nil {
 			continue
 		}

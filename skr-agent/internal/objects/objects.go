@@ -136,7 +136,7 @@ func (s *Syncer) takeoverWriter() takeover.Writer {
 		Client: s.Client, Uncached: s.Uncached, Records: s.Records,
 		Try: s.attempts.try, HasFailures: s.attempts.hasFailures, Patch: s.patch,
 		Unmanage:    s.deleteUnmanaged,
-		Definitions: loadCRDs, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
+		Definitions: loadCRDs, Owner: fieldOwner, Owners: []string{fieldOwner, defaultOwner},
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
 	}
-	if err := s.Client.Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(FieldOwner)); err != nil {
+	if err := s.Client.Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("update %s %s/%s: %w", kind, after.GetNamespace(), after.GetName(), err)
 	}
 	return nil

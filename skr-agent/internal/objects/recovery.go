@@ -31,7 +31,7 @@ type Restorer struct {
 	// Inventories contains the inventories of Manifests. It can be nil.
 	Inventories *record.Inventories
 
-	memory Memory
+	memory agentMemory
 	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
 	saved  []byte
 	loaded bool
@@ -46,8 +46,8 @@ func (k *Restorer) recordStore() record.Store {
 }
 
 // observe returns the memory, updated from the runtime's current Kyma and Manifests.
-func (k *Restorer) observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
-	return k.memory.Observe(k.recordStore(), k.Inventories, kyma, manifests, b)
+func (k *Restorer) observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) agentMemory {
+	return k.memory.observe(k.recordStore(), k.Inventories, kyma, manifests, b)
 }
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
@@ -70,7 +70,7 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	k.restoredVersions = ""
 	if b != nil && b.Statement.Predicate.Deleting {
 		// The control plane removes the Kyma, so drop its spec from the memory.
-		saved := k.saveMemory(ctx, Memory{Manifests: k.observe(nil, manifests, b).Manifests})
+		saved := k.saveMemory(ctx, agentMemory{Manifests: k.observe(nil, manifests, b).Manifests})
 		todo := k.memory.planRecovery(nil, manifests, b)
 		restored, err := k.restoreManifests(ctx, todo.restore)
 		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.unfinished))
@@ -98,7 +98,7 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	return restored, err
 }
 
-func (k *Restorer) restoreManifests(ctx context.Context, all []SavedManifest) (restored []string, _ error) {
+func (k *Restorer) restoreManifests(ctx context.Context, all []savedManifest) (restored []string, _ error) {
 	var problems []error
 	for _, manifest := range all {
 		made, err := k.restoreManifest(ctx, manifest)
@@ -163,7 +163,7 @@ func (k *Restorer) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, err
 
 // restoreManifest creates a Manifest and restores its inventory before the installer reconciles it. Without the
 // inventory, a later removal would not delete any objects.
-func (k *Restorer) restoreManifest(ctx context.Context, known SavedManifest) (bool, error) {
+func (k *Restorer) restoreManifest(ctx context.Context, known savedManifest) (bool, error) {
 	manifest := known.manifest().DeepCopy()
 	r := k.recordStore().Read(manifest)
 	r.Restoring, r.Removal, r.Unmanaged = true, "", false
@@ -180,10 +180,10 @@ func (k *Restorer) restoreManifest(ctx context.Context, known SavedManifest) (bo
 	return k.restoreExisting(ctx, known)
 }
 
-// RestoreOne restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
+// restoreOne restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
 // not contain the Manifest. A Manifest that is created without the memory would have no inventory, so an upgrade or a
 // removal would not delete the objects of the installed version.
-func (k *Restorer) RestoreOne(ctx context.Context, name string) (known bool, err error) {
+func (k *Restorer) restoreOne(ctx context.Context, name string) (known bool, err error) {
 	if k == nil {
 		return false, nil
 	}
@@ -211,7 +211,7 @@ func (k *Restorer) ListRestorable() []v1beta2.Manifest {
 }
 
 // restoreInventories restores the inventories of the given Manifests, which exist in the cluster.
-func (k *Restorer) restoreInventories(ctx context.Context, all []SavedManifest) error {
+func (k *Restorer) restoreInventories(ctx context.Context, all []savedManifest) error {
 	var problems []error
 	for _, known := range all {
 		_, err := k.restoreExisting(ctx, known)
@@ -222,7 +222,7 @@ func (k *Restorer) restoreInventories(ctx context.Context, all []SavedManifest) 
 
 // restoreExisting restores the inventory of an existing Manifest. It returns false if the inventory was already
 // restored.
-func (k *Restorer) restoreExisting(ctx context.Context, known SavedManifest) (bool, error) {
+func (k *Restorer) restoreExisting(ctx context.Context, known savedManifest) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
@@ -253,7 +253,7 @@ func (k *Restorer) restoreInventory(ctx context.Context, manifest *v1beta2.Manif
 
 // createObject creates an object. It returns false if the object already exists.
 func (k *Restorer) createObject(ctx context.Context, object client.Object, kind string) (bool, error) {
-	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
+	err := k.Uncached.Create(ctx, object, client.FieldOwner(fieldOwner))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
 	}
@@ -276,10 +276,10 @@ func (k *Restorer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) err
 	return nil
 }
 
-// RecordRemoval records in the memory that a bundle removes a Manifest. Callers must call it before they delete the
-// Manifest. RecordRemoval ignores an error of saving the memory, because the Manifest's record also contains the
+// recordRemoval records in the memory that a bundle removes a Manifest. Callers must call it before they delete the
+// Manifest. recordRemoval ignores an error of saving the memory, because the Manifest's record also contains the
 // removal.
-func (k *Restorer) RecordRemoval(ctx context.Context, m *v1beta2.Manifest) error {
+func (k *Restorer) recordRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
 	}
@@ -290,9 +290,9 @@ func (k *Restorer) RecordRemoval(ctx context.Context, m *v1beta2.Manifest) error
 	return nil
 }
 
-// ClearRemoval reverts RecordRemoval: it records that the bundle does not remove the Manifest. Like RecordRemoval, it
+// clearRemoval reverts recordRemoval: it records that the bundle does not remove the Manifest. Like recordRemoval, it
 // ignores an error of saving the memory.
-func (k *Restorer) ClearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
+func (k *Restorer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
 	}

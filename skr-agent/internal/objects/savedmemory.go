@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// MemorySecret is the name of the Secret with the agent's Memory.
+	// MemorySecret is the name of the Secret with the agent's memory.
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
@@ -30,7 +30,7 @@ const (
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
 	// signaturePrefix is the prefix of the signed text. The prefix ensures that a signature for another purpose is not
-	// valid for a Memory, although it is made with the same key.
+	// valid for a memory, although it is made with the same key.
 	signaturePrefix = "kyma-pull agent memory v1\n"
 )
 
@@ -75,21 +75,21 @@ var errDamaged = errors.New("is damaged and ignored")
 // readMemory reads the memory from its Secret, and adds its revisions to k.Revisions and its inventories to
 // k.Inventories. Both results are empty if the Secret does not exist. The error is errDamaged if the memory is damaged
 // or has a wrong signature.
-func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, err error) {
+func (k *Restorer) readMemory(ctx context.Context) (text []byte, known agentMemory, err error) {
 	var secret corev1.Secret
 	err = k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)
 	if apierrors.IsNotFound(err) {
-		return nil, Memory{}, nil
+		return nil, agentMemory{}, nil
 	}
 	if err != nil {
-		return nil, Memory{}, fmt.Errorf("read Secret %s/%s: %w", namespace, MemorySecret, err)
+		return nil, agentMemory{}, fmt.Errorf("read Secret %s/%s: %w", namespace, MemorySecret, err)
 	}
 	text, err = k.decodeMemory(secret.Data)
 	if err == nil {
 		err = json.Unmarshal(text, &known)
 	}
 	if err != nil {
-		return nil, Memory{}, fmt.Errorf("Secret %s/%s %w: %w", namespace, MemorySecret, errDamaged, err)
+		return nil, agentMemory{}, fmt.Errorf("Secret %s/%s %w: %w", namespace, MemorySecret, errDamaged, err)
 	}
 	for _, saved := range known.Manifests {
 		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: saved.Name}}
@@ -100,7 +100,7 @@ func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, e
 }
 
 // saveMemory keeps next as the new memory. It writes the Secret only if the content changed.
-func (k *Restorer) saveMemory(ctx context.Context, next Memory) error {
+func (k *Restorer) saveMemory(ctx context.Context, next agentMemory) error {
 	k.memory, k.restoredVersions = next, ""
 	text, err := json.Marshal(next)
 	if err != nil {

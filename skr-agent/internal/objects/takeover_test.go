@@ -173,7 +173,7 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 		}
 		return slices.Compact(names)
 	}
-	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), FieldOwner)
+	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), fieldOwner)
 	require.Contains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""),
 		"lifecycle-manager")
 	require.Equal(t, []string{"catalog-sync"}, managersOf("ModuleTemplate", "keda-1.7.0", namespace))

@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values of Change.Action: the actions on one Secret.
+// Values of secretChange.Action: the actions on one Secret.
 const (
-	ActionNone   = "nothing"
-	ActionCreate = "create"
-	ActionUpdate = "update"
-	// ActionReplace means to delete the Secret and create it again, because the API server does not update immutable
+	actionNone   = "nothing"
+	actionCreate = "create"
+	actionUpdate = "update"
+	// actionReplace means to delete the Secret and create it again, because the API server does not update immutable
 	// Secrets or the type of a Secret.
-	ActionReplace = "replace"
+	actionReplace = "replace"
 )
 
-// Change is an action on one Secret. Secret is the object to write. It is nil if nothing must be written.
-type Change struct {
+// secretChange is an action on one Secret. Secret is the object to write. It is nil if nothing must be written.
+type secretChange struct {
 	Action string
 	Secret *corev1.Secret
 }
@@ -33,7 +33,7 @@ type Change struct {
 // decide returns the change from the live Secret, which can be nil, to the wanted Secret. It returns an error if the
 // live Secret has another owner. The agent owns a Secret with the agent's label, with the known UID, or with exactly
 // the wanted content. A user who removes the label thus cannot take the Secret over.
-func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (Change, error) {
+func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (secretChange, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, wanted.Labels)
 	labels[v1beta2.LabelSealed] = v1beta2.True
@@ -42,18 +42,18 @@ func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (
 		Type:       cmp.Or(wanted.Type, corev1.SecretTypeOpaque), Data: wanted.Data,
 	}
 	if live == nil {
-		return Change{ActionCreate, next}, nil
+		return secretChange{actionCreate, next}, nil
 	}
 	if !isOwned(live, known) && (live.Type != next.Type || !equal(live.Data, next.Data)) {
-		return Change{},
+		return secretChange{},
 			reason.Errorf(reason.Conflict,
 				"the existing Secret belongs to another owner; delete it, or choose another name in the control plane")
 	}
 	if live.Type != next.Type || live.Immutable != nil && *live.Immutable {
 		if live.Type == next.Type && equal(live.Data, next.Data) && live.Labels[v1beta2.LabelSealed] == v1beta2.True {
-			return Change{Action: ActionNone}, nil
+			return secretChange{Action: actionNone}, nil
 		}
-		return Change{ActionReplace, next}, nil
+		return secretChange{actionReplace, next}, nil
 	}
 	updated := live.DeepCopy()
 	if updated.Labels == nil {
@@ -61,10 +61,10 @@ func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (
 	}
 	maps.Copy(updated.Labels, labels)
 	if equal(live.Data, next.Data) && maps.Equal(live.Labels, updated.Labels) {
-		return Change{Action: ActionNone}, nil
+		return secretChange{Action: actionNone}, nil
 	}
 	updated.Data = next.Data
-	return Change{ActionUpdate, updated}, nil
+	return secretChange{actionUpdate, updated}, nil
 }
 
 func isOwned(have *corev1.Secret, known types.UID) bool {

@@ -97,14 +97,14 @@ func (k *Reconciler) writeSecret(ctx context.Context, want bundle.RuntimeSecret)
 		return err
 	}
 	switch change.Action {
-	case ActionUpdate:
+	case actionUpdate:
 		k.recordUID(want.NamespacedName(), have)
 		return withoutMessage(k.Client.Update(ctx, change.Secret))
-	case ActionReplace:
+	case actionReplace:
 		if err := k.deleteSecret(ctx, have); err != nil {
 			return err
 		}
-	case ActionNone:
+	case actionNone:
 		k.recordUID(want.NamespacedName(), have)
 		return nil
 	}

@@ -55,37 +55,37 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		have *corev1.Secret
 		want string
 	}{
-		"Secret does not exist": {nil, ActionCreate},
-		"Secret is unchanged":   {written(nil), ActionNone},
+		"Secret does not exist": {nil, actionCreate},
+		"Secret is unchanged":   {written(nil), actionNone},
 		"value changed": {
-			written(func(s *corev1.Secret) { s.Data["password"] = nil }), ActionUpdate,
+			written(func(s *corev1.Secret) { s.Data["password"] = nil }), actionUpdate,
 		},
 		"value added": {
-			written(func(s *corev1.Secret) { s.Data["more"] = nil }), ActionUpdate,
+			written(func(s *corev1.Secret) { s.Data["more"] = nil }), actionUpdate,
 		},
 		"label changed": {
-			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), ActionUpdate,
+			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), actionUpdate,
 		},
 		"type differs": {
-			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), ActionReplace,
+			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), actionReplace,
 		},
 		"Secret is immutable": {
-			written(func(s *corev1.Secret) { s.Immutable = new(true) }), ActionNone,
+			written(func(s *corev1.Secret) { s.Immutable = new(true) }), actionNone,
 		},
 		"Secret is immutable and value changed": {
-			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), ActionReplace,
+			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), actionReplace,
 		},
 		"agent's label removed": {
-			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), ActionUpdate,
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), actionUpdate,
 		},
 		"all labels removed": {
-			written(func(s *corev1.Secret) { s.Labels = nil }), ActionUpdate,
+			written(func(s *corev1.Secret) { s.Labels = nil }), actionUpdate,
 		},
 		"Secret is immutable and agent's label removed": {
-			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), ActionReplace,
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), actionReplace,
 		},
 		"labels and value removed, UID known": {
-			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), ActionUpdate,
+			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), actionUpdate,
 		},
 		"labels and value removed, UID unknown": {
 			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), "",
@@ -102,7 +102,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		if (err != nil) != (c.want == "") || change.Action != c.want {
 			t.Errorf("%s: got change %q and error %v, want %q", name, change.Action, err, c.want)
 		}
-		if change.Action == ActionNone || err != nil {
+		if change.Action == actionNone || err != nil {
 			continue
 		}
 		s := change.Secret
@@ -111,7 +111,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 			s.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: got labels %v, data %v and type %s, want the sealed Secret", name, s.Labels, s.Data, s.Type)
 		}
-		if change.Action == ActionUpdate && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
+		if change.Action == actionUpdate && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
 			t.Errorf("%s: got metadata %v, want the labels of others to stay", name, s.ObjectMeta)
 		}
 	}

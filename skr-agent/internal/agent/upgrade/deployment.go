@@ -93,7 +93,7 @@ func (d *Deployment) decide(ctx context.Context, wanted Target, decide func(Snap
 		}
 	}
 	known.State = step.State
-	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.ProvenImage == known.RunningImage},
+	return Outcome{Message: step.Message, Problem: known.problem(wanted), Proven: known.ProvenImage == known.RunningImage},
 		nil
 }
 

@@ -47,7 +47,7 @@ func TestBrokenImageIsRolledBackWithSeveralReplicas(t *testing.T) {
 		c, now := deploymentOnTrial(t)
 		begun := 0
 		for image, _ := now(); image == "broken"; image, _ = now() {
-			if begun++; begun > 10*MaxStarts*replicas {
+			if begun++; begun > 10*maxStarts*replicas {
 				_, counted := now()
 				t.Fatalf("%d replicas: the image is not rolled back after %d starts, counted %q", replicas, begun, counted)
 			}

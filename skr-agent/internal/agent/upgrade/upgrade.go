@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxStarts is the maximum number of starts of a Pod with an unproven image. It tolerates a node restart, and
+	// maxStarts is the maximum number of starts of a Pod with an unproven image. It tolerates a node restart, and
 	// ends a crash loop after about two minutes.
-	MaxStarts = 4
+	maxStarts = 4
 	// Trial is the time without a failure after which an image is proven.
 	Trial = time.Minute
 )
@@ -66,15 +66,15 @@ func onStart(k Snapshot) Step {
 		return s
 	}
 	s.Starts++
-	if s.Starts > MaxStarts {
+	if s.Starts > maxStarts {
 		return k.rollBack(fmt.Sprintf(
-			"the new image exited %d times before it ran for one minute without a failure", MaxStarts))
+			"the new image exited %d times before it ran for one minute without a failure", maxStarts))
 	}
 	return s
 }
 
 // onRestart returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts
-// toward MaxStarts only if the agent ran for less than Trial.
+// toward maxStarts only if the agent ran for less than Trial.
 func onRestart(k Snapshot, uptime time.Duration) Step {
 	s := Step{State: k.State}
 	if k.isOnTrial() && s.Starts > 0 && uptime >= Trial {
@@ -171,9 +171,9 @@ func (k Snapshot) rollBack(reason string) Step {
 
 const maxTrials = 4
 
-// Problem returns the reason why the agent does not run the wanted image. It returns "" if the agent runs the image
+// problem returns the reason why the agent does not run the wanted image. It returns "" if the agent runs the image
 // or is about to start it.
-func (k Snapshot) Problem(w Target) string {
+func (k Snapshot) problem(w Target) string {
 	older := k.downgradeReason(w)
 	if k.UndecidedImage != "" && k.UndecidedImage != k.TemplateImage && (w.Image == "" || w.Image == k.UndecidedImage) {
 		return fmt.Sprintf("the agent returned from its image %s to %s, because the registry did not work during the "+

@@ -105,7 +105,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			want: State{TemplateImage: "b", ProvenImage: "a", Starts: 2},
 		},
 		"new image rolls itself back after too many starts": {
-			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: MaxStarts}, RunningImage: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: maxStarts}, RunningImage: "b"},
 			start: true,
 			want:  State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
@@ -236,7 +236,7 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 		for range 6 {
 			wanted := string(uuid.NewUUID())
 			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0}
-			for range 4 * MaxStarts {
+			for range 4 * maxStarts {
 				if next := images[d.TemplateImage]; d.TemplateImage != leading && !next.unready {
 					leading = d.TemplateImage // the new Pod became ready, so Kubernetes ended the old one
 				}
@@ -259,9 +259,9 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				t.Fatalf("got leading image %s, want the working image %s: %+v", leading, wanted, d)
 			}
 			known := d
-			if (known.Problem(targetImage(wanted)) != "") != (leading != wanted) {
+			if (known.problem(targetImage(wanted)) != "") != (leading != wanted) {
 				t.Fatalf("got problem %q, want one only if the leading image %s is not the wanted image %s",
-					known.Problem(targetImage(wanted)), leading, wanted)
+					known.problem(targetImage(wanted)), leading, wanted)
 			}
 		}
 	}
@@ -279,7 +279,7 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 		"failed image was set again": {State{TemplateImage: "chart", FailedImage: "chart"}, "", false},
 		"no rollback":                {State{TemplateImage: "b"}, "", false},
 	} {
-		got := Snapshot{State: c.state}.Problem(targetImage(c.wanted))
+		got := Snapshot{State: c.state}.problem(targetImage(c.wanted))
 		if strings.Contains(got, "rolled back its image chart") != c.reported {
 			t.Errorf("%s: got %q, want a report: %t", name, got, c.reported)
 		}

@@ -82,8 +82,8 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 	short := apierrors.NewInvalid(job, "x", field.ErrorList{
 		field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable"),
 	})
-	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, Text(short))
-	require.Equal(t, "no", Text(errors.New("no")))
+	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, apiMessage(short))
+	require.Equal(t, "no", apiMessage(errors.New("no")))
 }
 
 func TestErrorsCausedByModuleAreNotTemporary(t *testing.T) {

@@ -66,7 +66,7 @@ func (a *Account) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, na
 		case IsUnserved(err), apierrors.IsMethodNotSupported(err):
 			return nil, nil
 		case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
-			return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s)", gvk.Kind, Text(err))}, nil
+			return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s)", gvk.Kind, apiMessage(err))}, nil
 		default:
 			return nil, fmt.Errorf("list objects of kind %s in namespace %s: %w", gvk.Kind, namespace, err)
 		}

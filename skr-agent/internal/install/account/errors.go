@@ -31,7 +31,7 @@ type ObjectError struct {
 	Err error
 }
 
-func (e ObjectError) Error() string { return e.String() + ": " + Text(e.Err) }
+func (e ObjectError) Error() string { return e.String() + ": " + apiMessage(e.Err) }
 
 func (e ObjectError) Unwrap() error { return e.Err }
 
@@ -66,8 +66,8 @@ func Separate(err error) []error {
 	return all
 }
 
-// Text returns the API server's message. It removes dumps of Go values, which can be long.
-func Text(err error) string {
+// apiMessage returns the API server's message. It removes dumps of Go values, which can be long.
+func apiMessage(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
 		!apierrors.IsInvalid(err) {
@@ -147,8 +147,8 @@ func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// IgnoreForbidden returns nil for the error of a missing permission.
-func IgnoreForbidden(err error) error {
+// ignoreForbidden returns nil for the error of a missing permission.
+func ignoreForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
 		return nil
 	}

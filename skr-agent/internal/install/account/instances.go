@@ -41,7 +41,7 @@ func (a *Account) Instances(
 		return nil, nil // the CRD is not established, or is being deleted
 	case apierrors.IsInternalError(err):
 		const repair = "repair the conversion webhook of the CRD, or set its spec.conversion.strategy to None"
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, Text(err), repair)},
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, apiMessage(err), repair)},
 			nil
 	case err != nil:
 		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)

@@ -131,7 +131,7 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object
 		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList",
 	})
 	if err := a.Client.List(ctx, definitions); err != nil {
-		return "", IgnoreForbidden(err)
+		return "", ignoreForbidden(err)
 	}
 	for n := range definitions.Items {
 		d := &definitions.Items[n]
@@ -168,7 +168,7 @@ func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, rem
 	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 	found, err := a.Get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
 	if err != nil || found == nil || removed.Has(guard.KeyOf(found)) {
-		return "", IgnoreForbidden(err)
+		return "", ignoreForbidden(err)
 	}
 	if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
 		return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil

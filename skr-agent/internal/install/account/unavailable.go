@@ -19,7 +19,7 @@ func IsUnreadable(r v1beta2.Resource, err error) bool {
 // the cause, the text names its APIService.
 func UnreadableText(r v1beta2.Resource, err error) string {
 	if !guard.IsCustomGroup(r.Group) || !apierrors.IsServiceUnavailable(err) {
-		return Text(err)
+		return apiMessage(err)
 	}
-	return fmt.Sprintf("%s: check the server of APIService %s.%s", Text(err), r.Version, r.Group)
+	return fmt.Sprintf("%s: check the server of APIService %s.%s", apiMessage(err), r.Version, r.Group)
 }
