@@ -47,9 +47,9 @@ type Options struct {
 	// KubernetesVersion is the version of the runtime's API server. ClusterUID is the UID of the kube-system namespace.
 	KubernetesVersion string
 	ClusterUID        string
-	// Notifications connects to the publisher's notification server. Nil if no server is configured.
+	// Notifications connects to the publisher's notification server. It is nil if no server is configured.
 	Notifications func(context.Context) (io.ReadCloser, error)
-	// Folder is the folder with exported files that the agent imports. Nil if no folder is configured.
+	// Folder is the folder with exported files that the agent imports. It is nil if no folder is configured.
 	Folder  *importer.Folder
 	Store   *contentstore.Store
 	Puller  *pull.Puller
@@ -79,7 +79,7 @@ type Options struct {
 	// Inspect reads details of a module for the report, such as its failing objects. If nil, reports contain no
 	// details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
-	// Deployment is the agent's own Deployment. Nil if bundles must not change its image.
+	// Deployment is the agent's own Deployment. It is nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
 	// UpgradeDeadline is the time limit for a new image of the agent to run for one minute without a failure. After the
 	// deadline, the agent rolls the image back.
@@ -97,11 +97,11 @@ type Agent struct {
 	watches *watch.Watches
 	// memory contains the facts that a round passes to the next round.
 	memory round.Memory
-	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A request of the
-	// Trigger starts that reconciliation.
+	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. The Trigger
+	// starts that reconciliation.
 	notified atomic.Bool
-	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line only
-	// if it differs from the last line about the subject. waiting contains the reason of each upgrade that waits for a
+	// logged is the last log line about each subject, such as an outage of the registry. The agent logs a line only if
+	// it differs from the last line about the subject. waiting contains the reason of each upgrade that waits for a
 	// maintenance window. notImported contains the error of each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo
 	// imports is the running import from the import folder, if one is running.
@@ -112,7 +112,7 @@ type Agent struct {
 	// hasResumed is true after this process has read the number of the previous process.
 	sequence   int64
 	hasResumed bool
-	// certificateRequest is the pending certificate request. Empty if none is pending.
+	// certificateRequest is the pending certificate request. It is empty if none is pending.
 	certificateRequest string
 	// pollFailed is true if the last poll of the registry failed. storeErr is the error of the last attempt to store a
 	// new bundle in a Secret, or nil.

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// changeLog contains the changes of the agent's own objects since the last reconciliation.
+// changeLog collects changes to the agent's own objects since the last reconciliation.
 type changeLog struct {
 	mu sync.Mutex // guards all fields below
 	// definitions is true if one of the agent's CRDs was changed or deleted.
@@ -25,7 +25,7 @@ type changeLog struct {
 
 // contentChange is the change of a stored blob.
 type contentChange struct {
-	// isLost is true if a Secret of the blob was deleted, or if the blob can be damaged.
+	// isLost is true if one of the blob's Secrets was deleted, or if the blob may be damaged.
 	isLost bool
 	// versions contains the resource versions of changed Secrets by name.
 	versions map[string]string

@@ -35,9 +35,9 @@ func (a *Agent) reportInterval() time.Duration {
 
 // delivery is the result of the last attempt to send a report.
 type delivery struct {
-	// content is the content of the last sent report. Empty before the first report.
+	// content is the content of the last sent report. It is empty before the first report.
 	content string
-	// attemptedAt is the time of the last attempt. failed means that the attempt failed.
+	// attemptedAt is the time of the last attempt. failed is true if this attempt failed.
 	attemptedAt time.Time
 	failed      bool
 }
@@ -76,10 +76,11 @@ type keyFacts struct {
 // mustEnroll reports whether the report must contain the enrollment, because the control plane may not have the agent's
 // key.
 //
-// The control plane had the key if the last accepted bundle is for this key. It has lost the key if a newer bundle is
-// for another key, for example after a restore from a backup. Then a copy of this cluster could enroll first and
-// replace the request of the original cluster. Therefore, the agent first waits until it is confirmed as the only agent
-// with its key. An agent with a twin does not read bundles, so it always sends the enrollment, together with the twin.
+// If the last accepted bundle is for this key, the control plane had the key. If a newer bundle is for another key, the
+// control plane has lost the key, for example after a restore from a backup. In this case, a copy of this cluster could
+// enroll first and replace the enrollment request of the original cluster. Therefore, the agent first waits until it is
+// confirmed as the only agent with its key. An agent with a twin does not read bundles, so it always sends the
+// enrollment, together with the twin.
 func (k keyFacts) mustEnroll() bool {
 	switch {
 	case k.isReassigned, k.current == nil, k.current.Statement.Predicate.Audience.KeyThumbprint != k.thumbprint,
@@ -121,8 +122,8 @@ func EnrollmentProblem(
 	return enrollmentProblem(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// findCertificate returns the certificate in a signed statement, or nil if it contains none. It returns an error for a
-// certificate that is not valid for this key.
+// findCertificate returns the certificate in a signed statement, or nil if the statement does not contain one. It
+// returns an error for a certificate that is not valid for this key.
 func findCertificate(
 	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {

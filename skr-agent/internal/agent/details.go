@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// firstDetailsDelay is the time between the first two reads of the details of a module that is not ready. Often, the
-	// cause appears after the module's state has changed. For example, an image that cannot be pulled is an error of
-	// the Pod only after some seconds. Each further delay is twice as long.
+	// firstDetailsDelay is the time between the first two reads of the details of a module that is not ready. Often,
+	// the cause appears after the module's state has changed. For example, a Pod reports that its image cannot be
+	// pulled only after some seconds. Each additional delay is twice as long.
 	firstDetailsDelay = 15 * time.Second
 	// detailsInterval is the maximum time between two reads of a module's details. Each read can cause a report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the time of one call of inspectModules. maxInspected limits the number of modules that it
-	// reads.
+	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that
+	// it reads.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
@@ -40,8 +40,8 @@ func (k inspectedDetails) dueAt(isReady bool) time.Time {
 	return k.readAt.Add(k.delay)
 }
 
-// inspectModules returns the details of modules by the name of their Manifest, and the delay until the agent must read
-// details again, or zero. Only the signed settings of a bundle can request details.
+// inspectModules returns the details of modules, with the Manifest's name as the key. It also returns the delay until
+// the agent must read details again, or zero. Only the signed settings of a bundle can request details.
 func (a *Agent) inspectModules(
 	ctx context.Context, manifests []v1beta2.Manifest,
 ) (all map[string]*bundle.ModuleDetails, delay time.Duration) {

@@ -19,7 +19,7 @@ const outageEvents = 5 * time.Minute
 // outage is the current outage of the registry. It does not affect the Pod's readiness, because modules continue to
 // work.
 type outage struct {
-	// reason is the first error of the current outage. Empty if the registry is available.
+	// reason is the first error of the current outage. It is empty if the registry is available.
 	reason string
 	// eventAt is the time of the last Event about an outage. hasEvent means that the current outage has an Event.
 	eventAt  time.Time

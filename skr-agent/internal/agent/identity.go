@@ -55,8 +55,8 @@ func (a *Agent) addIdentity(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// enrollmentProblem returns the reason why the control plane refuses the reports of this agent. It returns "" if the
-// control plane accepts them, and before the first bundle.
+// enrollmentProblem returns the reason why the control plane refuses this agent's reports. It returns "" if the control
+// plane accepts them, and before the first bundle.
 func (a *Agent) enrollmentProblem(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()

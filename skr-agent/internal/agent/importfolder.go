@@ -51,7 +51,7 @@ type background[T any] struct {
 	result chan T
 }
 
-// poll starts the task if it is not running, and waits for it for at most the time slice. If the task ends in this
+// poll starts the task if it is not running, and waits at most one time slice for its end. If the task ends in this
 // time, poll returns its result. Otherwise, poll returns ended=false. It then calls wake when the task ends, and the
 // next call of poll returns the result.
 func (b *background[T]) poll(slice time.Duration, wake func(), task func() T) (result T, ended bool) {

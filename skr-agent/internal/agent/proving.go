@@ -199,7 +199,7 @@ func (p *proving) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found 
 	return t
 }
 
-// loadChecks returns the checks in a module's content. It also adds them to the map used, which becomes the cache for
+// loadChecks returns the checks in a module's content. It also adds the checks to the map `used`, which is the cache of
 // the next round.
 func (p *proving) loadChecks(ctx context.Context, m bundle.Manifest, used map[digest.Digest]moduleChecks) moduleChecks {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })

@@ -18,7 +18,7 @@ import (
 )
 
 // sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
-// report after the next poll. It returns the delay until the details of modules must be read again, or zero.
+// report after the next poll. It returns the delay until the agent must read the details of modules again, or zero.
 func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) (delay time.Duration) {
 	facts.Details, delay = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
@@ -58,7 +58,7 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 }
 
 // withoutCheckValues returns the report without the counts and values of checks. The agent compares reports in this
-// form, so that a change of these values does not cause a new report.
+// form, so that a change to these values does not cause a new report.
 func withoutCheckValues(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {

@@ -31,9 +31,9 @@ const (
 
 // restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
 type restoration struct {
-	// changes contains the changes of the agent's objects since the last reconciliation. notRestored contains the last
-	// logged error of each object that the agent could not restore. suspected contains the state that
-	// each failed Manifest had when the agent last verified its stored content.
+	// changes collects changes to the agent's objects since the last reconciliation. notRestored contains the last
+	// logged error of each object that the agent could not restore. suspected contains the state that each failed
+	// Manifest had when the agent last verified its stored content.
 	changes                changeLog
 	notRestored, suspected logonce.Memo
 	lost                   lossLog

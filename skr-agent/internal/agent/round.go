@@ -16,7 +16,7 @@ import (
 type roundRun struct {
 	log   logr.Logger
 	facts round.Facts
-	// contents and secrets are the changes of stored blobs and of the agent's Secrets since the last round.
+	// contents and secrets describe the changes to stored blobs and to the agent's Secrets since the last round.
 	contents map[digest.Digest]contentChange
 	secrets  map[string]bool
 	// unrestored contains the errors of restorations, by the kind of the objects.

@@ -19,8 +19,8 @@ import (
 type contentState struct {
 	// contentErrors contains the error of each module with missing content.
 	contentErrors map[string]error
-	// stagedKey is the contentsKey of the desired state whose content the agent fetches or has fetched. It is empty
-	// if missing content must be fetched again. staging is the running fetch, or nil.
+	// stagedKey identifies the content that the agent fetches or has fetched (see contentsKey). It is empty if the
+	// agent must fetch missing content again. staging is the running fetch, or nil.
 	stagedKey string
 	staging   *pull.Staging
 	// finished is the last completed fetch.
@@ -28,8 +28,8 @@ type contentState struct {
 	// polled is true if the agent polled the registry during the running fetch. Content that was missing before the
 	// poll can then be available.
 	polled bool
-	// keptDigests contains the digests that the last call of prune did not delete. needsPrune is true if content was
-	// stored after that call.
+	// keptDigests is the set of digests that the last prune did not delete. needsPrune is true if content was stored
+	// after it.
 	keptDigests map[digest.Digest]bool
 	needsPrune  bool
 }
@@ -39,7 +39,7 @@ type contentState struct {
 const stageTimeSlice = 300 * time.Millisecond
 
 // stageContents fetches the content of a desired state, and fetches missing content again after every poll. It reports
-// whether it fetched contents. A long fetch continues in the background.
+// whether it fetched content. A long fetch continues in the background.
 func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsKey(state)
 	if a.stagedKey != needed {
@@ -66,8 +66,8 @@ func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle
 	return true, nil
 }
 
-// finishStaging records the errors of a completed fetch. After a poll during the fetch, it requests that missing
-// content is fetched again.
+// finishStaging records the errors of a completed fetch. If a poll occurred during the fetch, it requests another fetch
+// of missing content.
 func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.contentErrors, c.finished, c.staging = unstaged, c.staging, nil
 	if c.polled && len(unstaged) > 0 {
@@ -76,7 +76,7 @@ func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.polled = false
 }
 
-// refetchMissing requests that missing content is fetched again. The agent calls it after a poll.
+// refetchMissing requests another fetch of missing content. The agent calls it after a poll.
 func (c *contentState) refetchMissing() {
 	switch {
 	case c.staging != nil:

@@ -20,7 +20,7 @@ func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollI
 // twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
 // registry then contains a newer report that this agent did not write.
 type twinDetector struct {
-	// ownReport is the digest of the last report that this agent sent. Empty before the first report.
+	// ownReport is the digest of the last report that this agent sent. It is empty before the first report.
 	ownReport digest.Digest
 	// confirmations counts the polls that found ownReport in the registry. confirmedAt is the time of the last counted
 	// poll, or of the first report.

@@ -36,8 +36,8 @@ const (
 		":skr-agent, or as a user with read access to Secrets in " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns readAdvice if the API server refused the request or did not respond. For other errors, it returns
-// the given advice.
+// adviceFor returns readAdvice if the API server rejected the request or did not respond. For other errors, it returns
+// the advice of the caller.
 func adviceFor(err error, advice string) string {
 	if manager.IsTemporary(err) {
 		return readAdvice
@@ -57,7 +57,7 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`",
+		Use: "check", Short: "check enrollment, permissions, CRDs, registry and clock before `run`",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "check tests the requirements of `run`: Secret kyma-system/" + bootstrapSecret +
 			", the permissions of the chart's RBAC, CRDs, a registry\n" +

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	checkOfBundle     = "bundle"
-	checkOfState      = "state of the agent"
-	checkOfEnrollment = "enrollment"
+	bundleCheckName     = "bundle"
+	stateCheckName      = "state of the agent"
+	enrollmentCheckName = "enrollment"
 )
 
 // agentState is the state of the agent that the check could read from the cluster. An unreadable key is nil, and an
@@ -91,9 +91,9 @@ func (s agentState) unreadablePart(restored error) string {
 // stateFinding returns the finding for agent state that could not be restored.
 func stateFinding(err error) preflight.Finding {
 	if manager.IsTemporary(err) {
-		return preflight.Fail(checkOfState, err.Error(), readAdvice)
+		return preflight.Fail(stateCheckName, err.Error(), readAdvice)
 	}
-	return preflight.Warn(checkOfState, err.Error(),
+	return preflight.Warn(stateCheckName, err.Error(),
 		"installed modules stay; the agent takes the next bundle from the registry")
 }
 
@@ -111,31 +111,31 @@ func rootFindings(refused []bundle.RefusedBundle) []preflight.Finding {
 }
 
 // bundleFinding returns the finding for the newest bundle. current is the last accepted bundle. changed is true if the
-// newest bundle would replace it.
+// newest bundle can replace it.
 func bundleFinding(
 	place, runtime, unreadable string, current *bundle.Bundle, changed bool, err error,
 ) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
-		return preflight.Fail(checkOfBundle, place+": "+err.Error(),
+		return preflight.Fail(bundleCheckName, place+": "+err.Error(),
 			"wait until the running publisher writes it again, or import an exported file into the registry")
 	case errors.Is(err, store.ErrNotFound):
-		return preflight.Warn(checkOfBundle, fmt.Sprintf("%s has no bundle of runtime %s", place, runtime),
+		return preflight.Warn(bundleCheckName, fmt.Sprintf("%s has no bundle of runtime %s", place, runtime),
 			"create the Kyma of this runtime in the control plane, or correct the runtime ID")
 	case refusal.Of(err) != nil:
-		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
-	case apierrors.ReasonForError(err) != "": // an error of the API server, when reading the installed modules
-		return preflight.Fail(checkOfBundle, "failed to verify the bundle: "+err.Error(),
+		return preflight.Fail(bundleCheckName, err.Error(), "see docs/guides/troubleshooting.md")
+	case apierrors.ReasonForError(err) != "": // the API server did not return the installed modules
+		return preflight.Fail(bundleCheckName, "failed to verify the bundle: "+err.Error(),
 			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:
-		return preflight.Registry(checkOfBundle, place, "", err)
+		return preflight.Registry(bundleCheckName, place, "", err)
 	case unreadable != "":
-		return preflight.Warn(checkOfBundle, "not completely verified: "+unreadable+" could not be read", readAdvice)
+		return preflight.Warn(bundleCheckName, "not completely verified: "+unreadable+" could not be read", readAdvice)
 	case changed:
-		return preflight.Pass(checkOfBundle,
+		return preflight.Pass(bundleCheckName,
 			fmt.Sprintf("bundle %d would be accepted", current.Statement.Predicate.Sequence))
 	}
-	return preflight.Pass(checkOfBundle,
+	return preflight.Pass(bundleCheckName,
 		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
@@ -146,10 +146,10 @@ func enrollmentFinding(
 ) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
-		return preflight.Warn(checkOfEnrollment, "not verified: "+unreadable+" could not be read", "")
+		return preflight.Warn(enrollmentCheckName, "not verified: "+unreadable+" could not be read", "")
 	case current == nil:
 		return preflight.Warn(
-			checkOfEnrollment,
+			enrollmentCheckName,
 			"not verified: without a bundle, the agent's key in the control plane is unknown; "+
 				describeToken(s.bootstrap.token, now),
 			"",
@@ -157,16 +157,16 @@ func enrollmentFinding(
 	}
 	if why := agent.EnrollmentProblem(*current, root, s.bootstrap.runtime, s.thumbprint, s.bootstrap.token,
 		now); why != "" {
-		return preflight.Fail(checkOfEnrollment, why, "")
+		return preflight.Fail(enrollmentCheckName, why, "")
 	}
 	switch p := current.Statement.Predicate; {
 	case p.Audience.KeyThumbprint == s.thumbprint:
-		return preflight.Pass(checkOfEnrollment, "the control plane knows the agent's key")
+		return preflight.Pass(enrollmentCheckName, "the control plane knows the agent's key")
 	case p.KymaUID == "":
-		return preflight.Pass(checkOfEnrollment,
+		return preflight.Pass(enrollmentCheckName,
 			"not needed: the bundle was published without a control plane")
 	}
-	return preflight.Pass(checkOfEnrollment, describeToken(s.bootstrap.token, now))
+	return preflight.Pass(enrollmentCheckName, describeToken(s.bootstrap.token, now))
 }
 
 // describeToken describes the token that proves the agent's key to the control plane.

@@ -44,12 +44,12 @@ type bootstrap struct {
 	// plane.
 	assigned   bundle.Assigned
 	allowsMove bool
-	// notifications is the URL of the publisher's notification server. Empty if none is configured.
+	// notifications is the URL of the publisher's notification server. It is empty if none is configured.
 	notifications string
 	// access contains the registry's credentials and certificates. It disables retries, because the agent has its own
 	// backoff.
 	access store.Access
-	// secret is the data of the bootstrap Secret. Nil if the Secret does not exist.
+	// secret is the data of the bootstrap Secret. It is nil if the Secret does not exist.
 	secret map[string][]byte
 }
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// errBootstrapChanged stops the manager after a change of the bootstrap Secret.
+// errBootstrapChanged stops the manager after a change to the bootstrap Secret.
 var errBootstrapChanged = errors.New("the bootstrap Secret changed")
 
 // stopOnRequest returns a function that stops the manager with errBootstrapChanged. The function does not block, and

@@ -92,7 +92,7 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	}
 	if len(parts) > 0 {
 		// Delete the index first, so that the blob is incomplete until the new index is written. Delete the chunks too,
-		// because the API server refuses to overwrite them if a quota is exhausted.
+		// because the API server does not allow an overwrite if a quota is exhausted.
 		if err := s.deleteSecrets(ctx, secretNames(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -112,7 +112,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 		return s.Put(ctx, d, data)
 	}
 	if apierrors.IsForbidden(err) {
-		// A quota refuses a write before the API server checks whether the Secret exists.
+		// The API server checks the quota before it checks whether the Secret exists.
 		if parts, listErr := s.listParts(ctx, d); listErr == nil && len(parts) > 0 {
 			return s.Put(ctx, d, data)
 		}

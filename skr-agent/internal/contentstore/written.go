@@ -23,8 +23,8 @@ func (w *versions) remove(name string) {
 	delete(w.versions, name)
 }
 
-// Wrote reports whether this process wrote the given resource version of a Secret. Put and Add verify each blob before
-// they write it, so such a Secret is not damaged.
+// Wrote reports whether this process wrote this resource version of a Secret. Put and Add verify each blob before they
+// write it, so such a Secret is not damaged.
 func (s *Store) Wrote(name, version string) bool {
 	s.written.mu.Lock()
 	defer s.written.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package importer imports exported files into a registry or folder. It verifies the complete file before it writes
 // anything to the target.
 //
-// The pinned root of trust verifies bundles, digests in bundles verify contents, and a signed list verifies images.
-// The import writes a bundle after its content, so an interrupted import keeps the previous bundle.
+// The pinned root of trust verifies bundles, digests in bundles verify module content, and a signed list verifies
+// images. The import writes a bundle after its content, so an interrupted import keeps the previous bundle.
 package importer
 
 import (
@@ -102,7 +102,7 @@ type verifiedContent struct {
 	// change, because an imported newer list of another runtime contains them.
 	listPredicate bundle.CarriedPredicate
 	keptImages    map[string]bool
-	// contents are the contents of modules that the file contains.
+	// contents are the blobs of module content in the file.
 	contents []ocispec.Descriptor
 	// imageBlobs contains the blobs of each image in the file. Each blob comes before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
@@ -303,7 +303,7 @@ func (b verifiedBundle) wantedBlobs() []wantedBlob {
 	return wants
 }
 
-// checkContents checks that the required contents of a bundle are in the file or at the target.
+// checkContents checks that the required content of a bundle is in the file or at the target.
 func (i Importer) checkContents(
 	ctx context.Context, file *airgap.File, b verifiedBundle, found *verifiedContent, missing *missingBlobs,
 ) error {

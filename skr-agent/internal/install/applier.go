@@ -38,7 +38,7 @@ type applier struct {
 }
 
 // applyPlan applies a plan stage by stage and returns the changed objects. wait is the reason why the next stage must
-// wait, or "". Refused objects do not block other objects.
+// wait, or "". An object that the API server rejects does not block other objects.
 func (ap *applier) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
 ) (applied []guard.Key, wait string, err error) {
@@ -108,8 +108,8 @@ func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1bet
 	return nil
 }
 
-// applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
-// objects. seen contains the objects that watches reported as changed.
+// applyStage applies the objects of a stage and returns the changed objects. An object that the API server rejects does
+// not block the others. seen contains the objects that watches reported as changed.
 func (ap *applier) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
 	seen object.Keys,

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// deleter deletes objects of modules, and keeps objects with data of users.
+// deleter deletes modules' objects, and keeps objects that contain user data.
 type deleter struct {
 	planner      *planner
 	watches      *drift.Watches
@@ -38,7 +38,7 @@ func (d *deleter) deleteObjects(
 	ours func(*metav1.PartialObjectMetadata) bool,
 ) (left remainingObjects, err error) {
 	a := d.planner.accounts.Of(m)
-	var lacking error
+	var missingPermission error
 	for _, r := range resources {
 		o, err := a.ServedMetadata(ctx, r)
 		switch {
@@ -62,7 +62,7 @@ func (d *deleter) deleteObjects(
 			switch {
 			case client.IgnoreNotFound(err) == nil:
 			case apierrors.IsForbidden(err):
-				lacking = fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
+				missingPermission = fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 				continue
 			case account.IsTemporary(err) && !account.IsUnreadable(r, err):
 				return remainingObjects{}, fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
@@ -81,8 +81,8 @@ func (d *deleter) deleteObjects(
 		}
 		left.add(r, describeRemaining(o))
 	}
-	if lacking != nil {
-		return remainingObjects{}, lacking
+	if missingPermission != nil {
+		return remainingObjects{}, missingPermission
 	}
 	return left, nil
 }
@@ -145,8 +145,8 @@ func (d *deleter) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1be
 	d.watches.Retain(needed)
 }
 
-// keepsData returns the reason why an upgrade must not delete an object, because data of users or other modules would
-// be lost. It returns "" if the object can be deleted.
+// keepsData returns the reason why an upgrade must not delete an object: the deletion would lose data of users or of
+// other modules. It returns "" if the object can be deleted.
 func (d *deleter) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := object.KeyOf(r).GroupKind()
 	isClaim := gk == object.ClaimKind || gk == schema.GroupKind{Kind: "PersistentVolume"}

@@ -6,7 +6,7 @@
 //
 // The package guarantees:
 //   - An object is added to the inventory before it is created, and removed from it after it is deleted. A crash at any
-//     point orphans no objects.
+//     point does not orphan an object.
 //   - The agent deletes an object only if its annotation owned-by names the Manifest, or if lifecycle-manager installed
 //     it for the module. It does not write other existing objects, unless a user requests their adoption with an
 //     annotation.

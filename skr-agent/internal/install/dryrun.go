@@ -39,14 +39,14 @@ type dryRunResult struct {
 	// succeeded.
 	recreate []v1beta2.Resource
 	problem  *outcome.Finding
-	// denied is true if a webhook, policy or quota refused an object.
+	// denied is true if a webhook, policy or quota rejected an object.
 	denied bool
-	// immutable contains the objects that the API server refuses only because of immutable fields.
+	// immutable contains the objects that the API server rejects only because of immutable fields.
 	immutable object.Keys
 }
 
-// dryRunWithFix dry-runs a version. If a webhook or policy refuses the version, it first applies the version's
-// webhooks and policies and repeats the dry run.
+// dryRunWithFix dry-runs a version. If a webhook or policy rejects the version, it first applies the version's webhooks
+// and policies and repeats the dry run.
 func (dr *dryRunner) dryRunWithFix(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (dryRunResult, error) {
@@ -60,7 +60,7 @@ func (dr *dryRunner) dryRunWithFix(
 	return dr.dryRun(ctx, m, known, p)
 }
 
-// dryRun dry-runs the objects of an upgrade, so that a refused upgrade makes no changes.
+// dryRun dry-runs the objects of an upgrade, so that an upgrade that the API server rejects does not change anything.
 func (dr *dryRunner) dryRun(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (dryRunResult, error) {
@@ -91,9 +91,9 @@ func (dr *dryRunner) dryRun(
 	return tried, nil
 }
 
-// refusals dry-runs the objects of a plan and returns the refused objects. It ignores temporary errors, and objects
-// that depend on other objects of the plan. It marks objects that the dry run does not change, and the agent then does
-// not apply them.
+// refusals dry-runs the objects of a plan and returns those that the API server rejects. It ignores temporary errors,
+// and objects that depend on other objects of the plan. It marks objects that the dry run does not change, and the
+// agent then does not apply them.
 func (dr *dryRunner) refusals(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) ([]planning.Refusal, error) {
@@ -142,8 +142,8 @@ func (dr *dryRunner) refusals(
 }
 
 // Interceptors are webhooks, admission policies and aggregated APIs, because they handle requests for other objects. A
-// broken interceptor can block the module version that corrects or removes it, so the installer applies changes of
-// interceptors first.
+// broken interceptor can block the module version that corrects or removes it, so the installer applies interceptors
+// first.
 
 // pruneInterceptors deletes the interceptors that are not in the new version, before the version is applied. It ignores
 // missing permissions, because upgrader.prune reports them later.

@@ -69,7 +69,7 @@ type memo struct {
 	// keptAt is the time when the agent last compared all objects of this version.
 	keptVersion string
 	keptAt      time.Time
-	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server refused the
+	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server rejected the
 	// record of the applied version.
 	hasBegun, recordFailed bool
 	// corrections contains the recent drift corrections of each object.
@@ -155,7 +155,7 @@ func requestKey(m *v1beta2.Manifest) string {
 	return fmt.Sprintf("%d %q %q", m.Generation, m.Labels, m.Annotations)
 }
 
-// cacheFresh stores an object from a response of the API server. The current reconciliation then need not read it
+// cacheFresh stores an object from a response of the API server. The current reconciliation then does not read it
 // again.
 func (k *memo) cacheFresh(objectKey guard.Key, live *unstructured.Unstructured) {
 	if k.freshObjects == nil {
@@ -214,7 +214,7 @@ func (k *memo) recordRead(effect string, err error) error {
 	return nil
 }
 
-// deniedReadsOf returns the finding about missing permissions to read objects of other owners. It returns nil if no
+// deniedReadsOf returns the finding about missing permissions to read other owners' objects. It returns nil if no
 // permission is missing and the Manifest does not report one.
 func (k *memo) deniedReadsOf(m *v1beta2.Manifest) *outcome.Finding {
 	if len(k.deniedReads) > 0 {

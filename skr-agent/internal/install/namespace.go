@@ -47,7 +47,7 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 }
 
 // liveNamespace returns the agent's namespace, or nil if it does not exist. It uses a list request, because the agent
-// may list namespaces but not get them.
+// has the permission to list namespaces but not to get them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -66,8 +66,8 @@ func (ob *observer) observe(
 	return seen, watched, ob.ledger.addCompletedJobs(ctx, m, readiness.CompletedPods(seen))
 }
 
-// statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report
-// changes of all these objects.
+// statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report changes
+// to all these objects.
 func (ob *observer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
@@ -131,9 +131,9 @@ func (ob *observer) readAll(
 	return seen, before.recordRead(readStorageClasses, errors.Join(denied...))
 }
 
-// cachedObject returns an object that the agent need not read: the API server's response to an apply, or a cached
-// object that is unchanged according to its watch. It returns nil if the agent must read the object. This is always the
-// case for PersistentVolumeClaims, because their state also depends on the StorageClass.
+// cachedObject returns an object that the agent does not need to read: the API server's response to an apply, or a
+// cached object that is unchanged according to its watch. It returns nil if the agent must read the object. This is
+// always the case for PersistentVolumeClaims, because their state also depends on the StorageClass.
 func (ob *observer) cachedObject(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
 	k := object.KeyOf(r)
 	if k.GroupKind() == object.ClaimKind {
@@ -165,7 +165,7 @@ func readInto(ctx context.Context, a *account.Account, r v1beta2.Resource, seen 
 }
 
 // waitsForPod reports whether a PersistentVolumeClaim is bound only when a Pod uses it. It reads the StorageClass with
-// the agent's own account, because modules need no right to read StorageClasses.
+// the agent's own account, because modules may lack the permission to read StorageClasses.
 func (ob *observer) waitsForPod(ctx context.Context, seen readiness.Observation) (bool, error) {
 	if seen.Object == nil || seen.GroupKind() != object.ClaimKind || !readiness.IsUnclaimed(seen.Object) {
 		return false, nil

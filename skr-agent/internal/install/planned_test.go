@@ -42,7 +42,7 @@ func TestDriftCorrectionReadsAndAppliesChangedObjectsOnly(t *testing.T) {
 	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return counting{to, &reads} })
 	w.start()
 	ctx := t.Context()
-	w.wants("crowd", crowd(configMaps, deployments, "example.org/one"), withDefaultCROfConfigMap)
+	w.wants("crowd", crowd(configMaps, deployments, "example.org/one"), withConfigMapAsDefaultCR)
 	for i := range deployments {
 		w.runs(home, fmt.Sprintf("crowd-%d", i))
 	}
@@ -51,9 +51,9 @@ func TestDriftCorrectionReadsAndAppliesChangedObjectsOnly(t *testing.T) {
 	t.Log("deleted objects are restored without rendering the module or reading its workloads")
 	rendered, count := renderings.Load(), reads.Load()
 	for i := range 5 {
-		require.NoError(t, w.client.Delete(ctx, oneOfCrowd(fmt.Sprintf("crowd-%d", i))))
+		require.NoError(t, w.client.Delete(ctx, newCrowdConfigMap(fmt.Sprintf("crowd-%d", i))))
 	}
-	require.NoError(t, w.client.Delete(ctx, oneOfCrowd("crowd-default")))
+	require.NoError(t, w.client.Delete(ctx, newCrowdConfigMap("crowd-default")))
 	for i := range 5 {
 		back := &corev1.ConfigMap{}
 		w.eventually("the ConfigMap is restored", func() bool {
@@ -82,7 +82,7 @@ func TestDriftCorrectionReadsAndAppliesChangedObjectsOnly(t *testing.T) {
 	require.Equal(t, rendered, renderings.Load())
 
 	t.Log("a new version is rendered, and is not ready because of the previous version")
-	w.wants("crowd", crowd(configMaps, deployments, "example.org/two"), withDefaultCROfConfigMap)
+	w.wants("crowd", crowd(configMaps, deployments, "example.org/two"), withConfigMapAsDefaultCR)
 	w.state("crowd", v1beta2.StateProcessing, "Deployment "+home+"/crowd-")
 	require.Greater(t, renderings.Load(), rendered)
 	for i := range deployments {
@@ -95,13 +95,13 @@ func TestDriftCorrectionReadsAndAppliesChangedObjectsOnly(t *testing.T) {
 	w.state("crowd", v1beta2.StateReady, "")
 }
 
-func oneOfCrowd(name string) *unstructured.Unstructured {
+func newCrowdConfigMap(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetNamespace(home)
 	o.SetName(name)
 	return o
 }
 
-func withDefaultCROfConfigMap(m *v1beta2.Manifest) {
-	m.Spec.Resource, m.Spec.CustomResourcePolicy = oneOfCrowd("crowd-default"), v1beta2.PolicyCreateAndDelete
+func withConfigMapAsDefaultCR(m *v1beta2.Manifest) {
+	m.Spec.Resource, m.Spec.CustomResourcePolicy = newCrowdConfigMap("crowd-default"), v1beta2.PolicyCreateAndDelete
 }

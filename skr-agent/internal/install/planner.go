@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// planner reads the content of a module and plans the changes of the cluster. It reads Manifests from the cache and
+// planner reads the content of a module and plans the changes to the cluster. It reads Manifests from the cache and
 // content from the content store. It does not write.
 type planner struct {
 	accounts account.Set
@@ -218,9 +218,9 @@ type newOwner struct {
 	isUnwritten, isMissing bool
 }
 
-// newOwners finds modules that take over objects that this module does not need anymore. A module whose content is
-// refused takes over nothing, so that it cannot delay the removal of this module. A module whose content is missing can
-// take over every object.
+// newOwners finds modules that take over objects that this module does not need anymore. A module with refused content
+// does not take over objects, so that it cannot delay the removal of this module. A module with missing content may
+// take over any object.
 func (pl *planner) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[guard.Key]newOwner, error) {

@@ -101,7 +101,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 	return outcome.Outcome{Gone: true}, nil
 }
 
-// removeObjects deletes the objects in mine in stages. isDone is true if they no longer exist.
+// removeObjects deletes the objects in mine in stages. isDone is true if none of them exists anymore.
 func (rm *remover) removeObjects(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome.Outcome, mine object.Keys,
 ) (isDone bool, _ outcome.Outcome, err error) {

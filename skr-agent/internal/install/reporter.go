@@ -119,7 +119,7 @@ func (rp *reporter) recordDrift(ctx context.Context, m *v1beta2.Manifest, correc
 	rp.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
 }
 
-// fieldsOf returns the finding about unknown fields in the objects of a plan. The API server would refuse an object
+// fieldsOf returns the finding about unknown fields in the objects of a plan. The API server would reject an object
 // with such a field, so the agent applies the object without the field. fieldsOf returns nil if no field is unknown and
 // the Manifest does not have the condition Fields.
 func (rp *reporter) fieldsOf(m *v1beta2.Manifest, p planning.Plan) *outcome.Finding {

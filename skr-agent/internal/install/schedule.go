@@ -18,8 +18,8 @@ const deleteRetryInterval = 5 * time.Second
 // dataInterval is the interval between two checks of objects that an upgrade keeps because they contain data.
 const dataInterval = time.Minute
 
-// nextStep returns the next step for a Manifest. The agent compares all objects after a change of the Manifest, after a
-// start of the agent, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
+// nextStep returns the next step for a Manifest. The agent compares all objects after a change to the Manifest, after
+// its own start, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
 // record of the applied version is wrong.
 func nextStep(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
 	switch {
@@ -72,7 +72,7 @@ func (pc *pacer) applyReadyTimeout(known *memo, out outcome.Outcome) outcome.Out
 }
 
 // errorOutcome returns an outcome in state Error. The next check is later than usual, because the error usually
-// requires a change of the module or the cluster.
+// requires a change to the module or the cluster.
 func (pc *pacer) errorOutcome(m *v1beta2.Manifest, known *memo, out outcome.Outcome) outcome.Outcome {
 	cause := out.Resources
 	if out.Installation != nil {

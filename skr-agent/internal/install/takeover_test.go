@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-const kedaOfLifecycleManager = `
+const lifecycleManagerKeda = `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: keda-priority-class}
@@ -39,7 +39,7 @@ spec:
       containers: [{name: manager, image: example.org/keda:1.7}]
 `
 
-const kedaOfOurs = `
+const agentKeda = `
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: keda-manager, namespace: kyma-system}
@@ -86,13 +86,13 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	mark := lifecycleManagersMark("keda")
-	w.installedByLifecycleManager(kedaOfLifecycleManager, mark)
+	w.installedByLifecycleManager(lifecycleManagerKeda, mark)
 	w.installedByLifecycleManager(
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}",
 		lifecycleManagersMark("istio"))
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
 	inherited := append(
-		object.ResourcesOf(objects(t, kedaOfLifecycleManager)),
+		object.ResourcesOf(objects(t, lifecycleManagerKeda)),
 		v1beta2.Resource{
 			Name:             "istio-config",
 			Namespace:        home,
@@ -125,7 +125,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	require.NoError(t, w.client.Update(ctx, d, client.FieldOwner("kubectl-edit")))
 
 	t.Log("the installed version is adopted without recreation, and lifecycle-manager owns no fields afterwards")
-	w.inherits("keda", kedaOfLifecycleManager, inherited)
+	w.inherits("keda", lifecycleManagerKeda, inherited)
 	w.eventually("the Deployment is applied", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
 	})
@@ -142,7 +142,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	require.Len(t, w.manifest("keda").Status.Synced, 3, "objects of other owners must be removed from the inventory")
 
 	t.Log("an upgrade removes objects and fields that are not in the new version, and keeps a user's fields")
-	w.wants("keda", kedaOfOurs)
+	w.wants("keda", agentKeda)
 	w.eventually("the next version is applied", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Spec.Template.Spec.Containers[0].Image == "example.org/keda:1.8"
 	})
@@ -170,7 +170,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	require.Equal(t, uid, d.UID)
 	require.NotContains(t, d.Annotations, v1beta2.AnnotationOwnedBy)
 	require.Equal(t, v1beta2.ManagedByKyma, d.Labels[v1beta2.LabelManagedBy])
-	w.installedByLifecycleManager(kedaOfOurs, mark)
+	w.installedByLifecycleManager(agentKeda, mark)
 	require.True(t, w.exists(d, home, "keda-manager"))
 	require.NotContains(t, d.Labels, v1beta2.LabelModuleName,
 		"the agent's fields must belong to lifecycle-manager, so that its apply removes them")
@@ -225,8 +225,8 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 
 func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
 	w := newWorld(t)
-	w.installedByLifecycleManager(kedaOfLifecycleManager, lifecycleManagersMark("keda"))
-	w.inherits("keda", kedaOfOurs, object.ResourcesOf(objects(t, kedaOfLifecycleManager)))
+	w.installedByLifecycleManager(lifecycleManagerKeda, lifecycleManagersMark("keda"))
+	w.inherits("keda", agentKeda, object.ResourcesOf(objects(t, lifecycleManagerKeda)))
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is applied without the field of lifecycle-manager's version", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda" &&

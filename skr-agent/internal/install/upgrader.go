@@ -170,7 +170,7 @@ func (up *upgrader) write(
 	return applied, wait, err
 }
 
-// handleErrors handles errors of the API server during an apply. Temporary errors cause a retry. An error that the
+// handleErrors handles errors from the API server during an apply. Temporary errors cause a retry. An error that the
 // module causes sets its state to Error.
 func (up *upgrader) handleErrors(
 	m *v1beta2.Manifest, known *memo, out outcome.Outcome, p planning.Plan, err error,
@@ -206,7 +206,7 @@ func (up *upgrader) handleErrors(
 }
 
 // prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
-// objects with data of users.
+// objects that contain user data.
 func (up *upgrader) prune(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, out outcome.Outcome,
 ) (outcome.Outcome, error) {

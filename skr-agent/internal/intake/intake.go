@@ -60,8 +60,8 @@ func (e *MissingError) Unwrap() error { return e.cause }
 // Open verifies a bundle: the signed statement, the desired state, the catalog, that no module is downgraded without a
 // signed rollback, and the proof of release of each module.
 //
-// The checks stop at the first failure, so no data is parsed before it is authenticated. The error is a *refusal.Error,
-// a *MissingError, or another error of the source.
+// The checks stop at the first failure, so Open authenticates all data before it parses it. The error is a
+// *refusal.Error, a *MissingError, or another error of the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (OpenedBundle, error) {

@@ -13,7 +13,7 @@ import (
 
 // Failure describes an object that could not be written.
 type Failure struct {
-	// Module is the name of the module if the object is a Manifest. Empty for other kinds.
+	// Module is the name of the module if the object is a Manifest. It is empty for other kinds.
 	Kind, Name, Module string
 	// Err is the error of the write. It contains the object's name.
 	Err error
@@ -38,8 +38,8 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts records the objects that could not be written. Each has its own backoff, so that a refused object does not
-// block other objects. The agent writes the objects of a new bundle without a delay.
+// attempts records the objects that could not be written. Each has its own backoff, so that an object that the API
+// server rejects does not block the others. The agent writes the objects of a new bundle without a delay.
 type attempts struct {
 	failed map[string]*attempt
 	// bundle is the digest of the current bundle. seen contains the objects of the bundle.

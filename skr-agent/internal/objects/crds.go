@@ -28,8 +28,8 @@ const (
 	defaultOwner = "skr-agent"
 )
 
-// EnsureFoundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the change of
-// an existing object, EnsureFoundation continues with the existing object.
+// EnsureFoundation creates the namespace and the CRDs that all other objects need. If a webhook rejects the change to
+// an existing object, EnsureFoundation continues with that object.
 func EnsureFoundation(ctx context.Context, uncached client.Client) error {
 	crds, err := loadCRDs()
 	if err != nil {
@@ -168,7 +168,7 @@ func applyCRDOver(
 	return applied, err
 }
 
-// applyObject applies an object and returns the API server's response. It returns nil if a webhook refused a change.
+// applyObject applies an object and returns the API server's response. It returns nil if a webhook rejected the change.
 func applyObject(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {

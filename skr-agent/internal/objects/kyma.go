@@ -72,7 +72,7 @@ func (m agentMemory) restoredKyma(labels, annotations map[string]string) *v1beta
 // The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the modules
 // requested in the first report would differ from the modules that the bundle installs.
 func updateSeededKyma(kyma *v1beta2.Kyma, b *bundle.Bundle, seededGeneration int64) {
-	// The generation shows changes that managedFields do not show, such as the removal of a module by a client.
+	// The generation shows changes that managedFields do not show, such as a module that a client removed.
 	unchanged := kyma.Generation == 1 || kyma.Generation == seededGeneration
 	if b.Statement.Predicate.KymaGeneration != 0 || !unchanged || !isOwnSpec(kyma.ManagedFields) {
 		return

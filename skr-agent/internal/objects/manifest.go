@@ -230,7 +230,7 @@ var labelsFromBundle = []string{
 }
 
 // completeManifest returns a Manifest of the bundle with the labels and annotations that the agent adds, such as the
-// module's name, image rules and values. It drops other annotations of the agent from the bundle's Manifest, because a
+// module's name, image rules and values. It removes the agent's other annotations from the bundle's Manifest, because a
 // bundle must not replace the state that the agent records in them.
 func completeManifest(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	annotations := map[string]string{}

@@ -18,7 +18,7 @@ import (
 // agentMemory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
 // deletes them.
 type agentMemory struct {
-	// Kyma is the last known spec of the runtime's Kyma. Nil if unknown.
+	// Kyma is the last known spec of the runtime's Kyma. It is nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
 	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
@@ -37,7 +37,7 @@ type savedManifest struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Revision is the highest known revision of the Manifest's record.
 	Revision int64 `json:"revision,omitempty"`
-	// RemovalUID is the UID of a Manifest whose removal the bundle requests. Empty for other Manifests.
+	// RemovalUID is the UID of a Manifest whose removal the bundle requests. It is empty for other Manifests.
 	RemovalUID types.UID `json:"leaving,omitempty"`
 	// RemovalRecorded is true if the agent has seen the removal in the Manifest's record. If the removal disappears
 	// from the record after that, the agent does not remove the Manifest anymore.
@@ -117,7 +117,7 @@ func (m agentMemory) findManifest(name string) *savedManifest {
 	return nil
 }
 
-// withRemoval returns a copy of the memory in which the field RemovalUID of a Manifest has the given UID.
+// withRemoval returns a copy of the memory with this RemovalUID for a Manifest.
 func (m agentMemory) withRemoval(name string, uid types.UID) agentMemory {
 	next := agentMemory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.findManifest(name); known != nil {
@@ -184,9 +184,9 @@ func (m agentMemory) unremovedModules(b *bundle.Bundle) (all []string) {
 	return all
 }
 
-// planRecovery returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil.
-// A Manifest is only restored if the bundle contains or removes it. Without its Manifest, a removed module would leave
-// its objects behind.
+// planRecovery returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil. The
+// agent restores a Manifest only if the bundle contains or removes it. Without its Manifest, a removed module would
+// leave its objects behind.
 func (m agentMemory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{createKyma: kyma == nil && m.Kyma != nil}
 	isKnown := knownTo(b)

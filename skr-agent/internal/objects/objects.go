@@ -85,7 +85,7 @@ func (s *Syncer) Sync(
 }
 
 // SyncStaged is the part of Sync that the agent can run while it fetches module content. It writes the Manifests,
-// except those of modules in pendingErrors, whose content is missing. It does not remove modules. The next call of Sync
+// except those of modules in pendingErrors, whose content is missing. It does not remove modules. The next call to Sync
 // returns the failures of SyncStaged.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, pendingErrors map[string]error, gate maintenance.Gate, now time.Time,
@@ -99,7 +99,7 @@ func (s *Syncer) SyncStaged(
 	s.install(ctx, b, ready, pendingErrors, gate, now)
 }
 
-// install writes the namespace labels, the Kyma, the catalog and the given Manifests of a bundle.
+// install writes a bundle's namespace labels, Kyma and catalog, and the Manifests in manifests.
 func (s *Syncer) install(
 	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, contentErrors map[string]error,
 	gate maintenance.Gate, now time.Time,
@@ -249,7 +249,7 @@ type progress struct {
 	writtenBundle string
 	isComplete    atomic.Bool
 	// unwritten contains the Manifests of the bundle that the runtime's Manifests do not match yet. published contains
-	// those of the last complete call of Sync.
+	// those of the last complete call to Sync.
 	unwritten []v1beta2.Manifest
 	published atomic.Pointer[[]v1beta2.Manifest]
 }
@@ -278,12 +278,12 @@ func (s *progress) begin(b *bundle.Bundle) {
 // finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
 func (s *progress) finish(b *bundle.Bundle) {
 	s.writtenBundle = b.Digest.String()
-	unwritten := s.unwritten // the next call of begin resets the field while other goroutines read the copy
+	unwritten := s.unwritten // the next call to begin resets the field while other goroutines read the copy
 	s.published.Store(&unwritten)
 	s.isComplete.Store(true)
 }
 
-// settledObjects records the objects that match the bundle. The agent need not compare them again until the object or
+// settledObjects records the objects that match the bundle. The agent does not compare them again until the object or
 // the bundle changes.
 type settledObjects struct {
 	// manifests and catalog are from the bundle that was last compared.

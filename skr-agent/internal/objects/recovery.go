@@ -32,10 +32,10 @@ type Restorer struct {
 	Inventories *record.Inventories
 
 	memory agentMemory
-	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
+	// saved is the content of the Secret. It is nil if this process has not read or written the Secret.
 	saved  []byte
 	loaded bool
-	// restoredVersions identifies the Kyma and the Manifests at the last successful call of Restore. restoredBundle is
+	// restoredVersions identifies the Kyma and the Manifests at the last successful call to Restore. restoredBundle is
 	// the bundle of this call. Restore does nothing while both are unchanged.
 	restoredVersions string
 	restoredBundle   *bundle.Bundle
@@ -180,7 +180,7 @@ func (k *Restorer) restoreManifest(ctx context.Context, known savedManifest) (bo
 	return k.restoreExisting(ctx, known)
 }
 
-// restoreOne restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
+// restoreOne restores a Manifest that was deleted after the last call to Restore. It returns false if the memory does
 // not contain the Manifest. A Manifest that is created without the memory would have no inventory, so an upgrade or a
 // removal would not delete the objects of the installed version.
 func (k *Restorer) restoreOne(ctx context.Context, name string) (known bool, err error) {
@@ -210,7 +210,7 @@ func (k *Restorer) ListRestorable() []v1beta2.Manifest {
 	return manifests
 }
 
-// restoreInventories restores the inventories of the given Manifests, which exist in the cluster.
+// restoreInventories restores the inventories of Manifests that exist in the cluster.
 func (k *Restorer) restoreInventories(ctx context.Context, all []savedManifest) error {
 	var problems []error
 	for _, known := range all {

@@ -215,7 +215,7 @@ func TestChecksWithAValueAreMeasuredBeforeAnUpgrade(t *testing.T) {
 }
 
 // The runtime had version 1.0.0, and the query returned no value before the upgrade.
-func TestUpgradeWithoutAValueBeforeDiffersFromAnInstallation(t *testing.T) {
+func TestMeasureReceivesMissingValueOnlyAfterUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for upgrade, want := range map[bool]string{false: "", true: checks.MissingValue} {
 			w := newWorld(t)

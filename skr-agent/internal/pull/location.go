@@ -18,7 +18,7 @@ import (
 type location struct {
 	// current is the current location.
 	current store.Store
-	// announced is the location that the last accepted bundle announces. Nil if the fleet does not move.
+	// announced is the location that the last accepted bundle announces. It is nil if the fleet does not move.
 	announced store.Store
 	// skippedUntil contains the time of the next attempt to read each location that did not respond.
 	skippedUntil map[string]time.Time

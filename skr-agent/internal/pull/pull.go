@@ -66,7 +66,8 @@ type Puller struct {
 	lastRootCheck rootCheck
 	// signedState is the signed text of the last saved state. stateSignature is its signature.
 	signedState, stateSignature []byte
-	// writtenSecret is the Secret with the saved state, as this process last wrote it. Nil if its content is unknown.
+	// writtenSecret is the Secret with the saved state, as this process last wrote it. It is nil if its content is
+	// unknown.
 	writtenSecret *corev1.Secret
 	location      location
 	// openStore opens the store at a location. It is store.Open, except in tests.
@@ -94,7 +95,7 @@ const (
 	signatureKey = "signature"
 )
 
-// ErrNotStored means that the runtime's API server refused to store a newer bundle or a newer root of trust.
+// ErrNotStored means that the runtime's API server did not store a newer bundle or a newer root of trust.
 var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
@@ -130,7 +131,7 @@ func (p *Puller) CurrentTime() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore restores the last accepted bundle after a restart or a change of the leader. It verifies the bundle again,
+// Restore restores the last accepted bundle after a restart or a change of leader. It verifies the bundle again,
 // because cluster users can edit Secrets.
 //
 // Restore returns an error if the saved state is damaged or not signed with the agent's key. Such a state cannot

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxUnsavedTime limits how far the sequences of sent reports are ahead of the saved one. During this time, further
-// reports need no write, because sequences follow the clock.
+// maxUnsavedTime limits how far the sequences of sent reports are ahead of the saved one. During this time, the agent
+// does not save the sequences of new reports, because sequences follow the clock.
 const maxUnsavedTime = time.Minute
 
 // annotationReporter is an annotation of StateSecret with the instance ID of the agent that sent the last report. It is
@@ -28,8 +28,8 @@ const annotationReporter = "kyma-pull.dev/reporter"
 // returns a sequence that is at least as high as that of the last sent report. It reads the Secret, because another
 // replica of the agent can have sent a report as the leader.
 //
-// The sequence is never ahead of the clock without a reason. Otherwise, the agent of a copied or restored cluster could
-// send a sequence that the other agent already used.
+// The sequence is ahead of the clock only if necessary. Otherwise, the agent of a copied or restored cluster could send
+// a sequence that the other agent already used.
 func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	saved, err := p.readSecret(ctx)
 	if err == nil {
@@ -55,8 +55,8 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // SaveReported saves the sequence and the sender of a sent report in the Secret, because the registry can be restored
-// from an older copy. It writes no other state, because another replica of the agent can have accepted a bundle. It
-// sends no request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
+// from an older copy. It does not write other state, because another replica of the agent may have accepted a bundle.
+// It sends no request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {

@@ -29,8 +29,8 @@ var errNotFetched = errors.New("the content is being fetched")
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of the blobs in the content store. Nil before the first call of Continue. pending
-	// contains the blobs to fetch.
+	// stored contains the digests of the blobs in the content store. It is nil before the first call of Continue.
+	// pending contains the blobs to fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
 	// failed contains the errors of blobs that could not be stored.
@@ -58,8 +58,8 @@ func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[stri
 	return s
 }
 
-// Continue fetches content for about the given duration. done is true if it has tried to fetch all of it. problems
-// contains the error of each module with missing content. err is the error of listing the stored blobs.
+// Continue fetches content for about this duration. done is true if it has tried to fetch all of it. problems contains
+// the error of each module with missing content. err is the error of listing the stored blobs.
 func (s *Staging) Continue(
 	ctx context.Context, duration time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -118,7 +118,7 @@ func (s *Staging) Continue(
 	return s.contentErrors(), len(s.pending) == 0, nil
 }
 
-// listStored lists the contents that are already stored.
+// listStored lists the blobs that are already stored.
 func (s *Staging) listStored(ctx context.Context) error {
 	stored, err := s.puller.Store.ListComplete(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Agents of version 0.1.0 kept the record in these annotations. The first change of a record replaces them. Until then,
+// Agents of version 0.1.0 kept the record in these annotations. The first change to a record replaces them. Until then,
 // an agent that is rolled back to 0.1.0 still finds them.
 const (
 	formerApplied          = "kyma-pull.dev/applied"

@@ -36,7 +36,7 @@ func (s *Inventories) Restore(m *v1beta2.Manifest, inventory []v1beta2.Resource)
 	}
 }
 
-// Record replaces the inventory of a Manifest by the inventory in its status.
+// Record replaces the inventory of a Manifest with the inventory in its status.
 func (s *Inventories) Record(m *v1beta2.Manifest) {
 	if s == nil {
 		return

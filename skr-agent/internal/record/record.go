@@ -10,8 +10,8 @@
 //   - recreated objects and completed Jobs, which the agent neither deletes nor creates again.
 //   - the pause until a restore is complete, and the return to lifecycle-manager, which keeps the objects.
 //
-// It ignores the removal, which would delete objects, and the inherited objects, which extend the right to delete.
-// A bundle that still requests them makes the agent record them again.
+// It ignores the removal, which would delete objects, and the inherited objects, which extend the objects that the
+// agent can delete. A bundle that still requests them makes the agent record them again.
 //
 // A client with write access to Manifests can restore an earlier record of the same Manifest. The removal contains the
 // Manifest's UID, so it has no effect on a restored Manifest.
@@ -30,7 +30,7 @@ import (
 
 // Record is the agent's memory of its own work on one Manifest.
 type Record struct {
-	// Applied is the version that was last applied completely. Nil if it is unknown.
+	// Applied is the version that was last applied completely. It is nil if it is unknown.
 	Applied *AppliedVersion `json:"applied,omitempty"`
 	// Recreated contains the last version that the agent installed by deleting objects and creating them again, and these
 	// objects. The agent does not delete other objects for this version.
@@ -41,8 +41,8 @@ type Record struct {
 	// Inherited is the digest of the list of objects that the module inherited from lifecycle-manager. These objects
 	// are in the Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
 	Inherited string `json:"inherited,omitempty"`
-	// Removal is the UID of the Manifest if the agent removes its module because of a bundle. If a Manifest without
-	// this value is deleted, its module stays installed and the agent restores the Manifest.
+	// Removal is the UID of the Manifest if the agent removes its module because a bundle requests it. If a Manifest
+	// without this value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
 	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps its objects.
 	Unmanaged bool `json:"unmanaged,omitempty"`
@@ -144,7 +144,7 @@ func RunningVersion(m *v1beta2.Manifest) string {
 type signedRecord struct {
 	// Signature is the signature of the record and the revision by the agent's key, in base64.
 	Signature string `json:"signature,omitempty"`
-	// Revision increases with each change of the record.
+	// Revision increases with each change to the record.
 	Revision int64 `json:"revision,omitempty"`
 	// Record is the JSON of a value of the type Record.
 	Record json.RawMessage `json:"record"`

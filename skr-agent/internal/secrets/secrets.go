@@ -28,7 +28,7 @@ type Reconciler struct {
 	Runtime  string
 	Identity *age.X25519Identity
 
-	lastResult *bundle.ReportedSecrets // lastResult is the result of the last call of Reconcile.
+	lastResult *bundle.ReportedSecrets // lastResult is the result of the last call to Reconcile.
 	// writtenUIDs contains the UIDs of Secrets that the agent wrote, by namespace/name.
 	writtenUIDs map[string]types.UID
 }

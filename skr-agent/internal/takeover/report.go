@@ -22,7 +22,7 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// ContentErrors contains the error of each module with missing content.
 	ContentErrors map[string]error
-	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
+	// Trouble summarizes failed writes to the runtime. It is nil if no write failed.
 	Trouble *bundle.ReportedTrouble
 	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	Unmanaged map[string]string

@@ -60,7 +60,7 @@ type watch struct {
 	isUnserved bool
 }
 
-// New returns Watches that run no watchers yet.
+// New returns Watches without watchers.
 func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
@@ -231,8 +231,8 @@ func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflect
 	}
 }
 
-// recordChange calls record, which records a change of a watch, unless the watch has stopped. The first pending change
-// starts a reconciliation of the agent.
+// recordChange calls record, which records a change that a watch observed, unless the watch has stopped. The first
+// pending change starts a reconciliation of the agent.
 func (w *Watches) recordChange(one *watch, record func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.isOverLimit {

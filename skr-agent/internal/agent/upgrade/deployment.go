@@ -27,9 +27,9 @@ type Deployment struct {
 
 // Outcome is the result of a decision about the agent's image.
 type Outcome struct {
-	// Message describes the change to the Deployment for the log. Empty if the Deployment was not changed.
+	// Message describes the change to the Deployment for the log. It is empty if the Deployment was not changed.
 	Message string
-	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
+	// Problem is the reason why the agent does not run the bundle's image. It is empty if it does.
 	Problem string
 	// Proven is true if the running image ran for one minute without a failure.
 	Proven bool

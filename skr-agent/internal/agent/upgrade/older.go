@@ -12,7 +12,7 @@ const maxFormerImages = 20
 
 // Target is the agent's image in the last accepted bundle.
 type Target struct {
-	// Image is the image with its digest. Empty if the bundle has no image.
+	// Image is the image with its digest. It is empty if the bundle has no image.
 	Image string
 	// AgentVersion is the version of the running agent.
 	AgentVersion string

@@ -50,7 +50,7 @@ type Snapshot struct {
 // Step is the result of a decision: the new state of the Deployment.
 type Step struct {
 	State
-	// Message is the log line about the change. Empty if nothing changed.
+	// Message is the log line about the change. It is empty if nothing changed.
 	Message string
 }
 

@@ -23,10 +23,10 @@ type Result struct {
 	SelectedModules []string
 }
 
-// Apply applies the request of the runtime's Kyma to the last accepted bundle b. If the control plane has not processed
-// the request yet, Apply selects modules from the bundle's offers. Otherwise, it keeps only newer versions and removals
-// that the runtime selected earlier. Apply returns the bundle unchanged if the bundle does not allow autonomy, and
-// during a takeover. If kyma is nil or is being deleted, Apply neither adds nor removes modules.
+// Apply adds the modules that the runtime's Kyma requests to the last accepted bundle b. If the control plane has not
+// processed the request yet, Apply selects modules from the bundle's offers. Otherwise, it keeps only newer versions
+// and removals that the runtime selected earlier. Apply returns the bundle unchanged if the bundle does not allow
+// autonomy, and during a takeover. If kyma is nil or is being deleted, Apply neither adds nor removes modules.
 func Apply(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Result {
 	if b == nil || !b.IsAutonomous() {
 		return Result{Bundle: b}
@@ -224,7 +224,7 @@ func installedManifest(
 	return published
 }
 
-// keptVersionMessage returns the message for a module that keeps its version because the requested version is older.
+// keptVersionMessage returns the message about a module that keeps its version, because the requested version is older.
 // source describes the request, such as `channel "fast" has`.
 func keptVersionMessage(module, version, source, older string) string {
 	return fmt.Sprintf("module %s stays at version %s: %s %s, which is older", module, version, source, older)

@@ -1,6 +1,5 @@
-// Package excerpt prepares texts of a runtime for the report. It removes control characters, masks text that looks
-// like a secret, and shortens the result. A secret that looks like an ordinary word is not masked. The package is
-// pure.
+// Package excerpt prepares texts from a runtime for the report. It removes control characters, masks text that looks
+// like a secret, and shortens the result. A secret that looks like an ordinary word is not masked. The package is pure.
 package excerpt
 
 import (
@@ -34,7 +33,7 @@ const separatorPattern = quotePattern + `\s*(?:=>|->|:=|[:=]|%3[aAdD]|\bis\b)\s*
 const valuePattern = `(?:-[ \t]+[^\n]*(?:\n[ \t]*-[ \t]+[^\n]*)*|[|>][-+0-9]*[ \t]*(?:\n[ \t]+[^\n]*)+|(?:map)?\[[^\]]*\]?|\{[^}]*\}?|\\+["'][^"']*["']?|` +
 	`(?:"(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s,;&}\]])[^\s,;&}\]]*)`
 
-// knownRules mask secrets that are recognizable without a name such as "password".
+// knownRules mask secrets that have a recognizable form, even without a name such as "password" before them.
 var knownRules = []rule{
 	// PEM blocks, including blocks without the first or last line.
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|\z)`), mask},

@@ -9,8 +9,8 @@ import (
 // Few is the number of messages that FirstFew lists.
 const Few = 3
 
-// FirstFew joins the first messages in alphabetical order and the number of the other messages. It sorts the given
-// messages.
+// FirstFew returns the first few messages in alphabetical order, and the number of the other messages. It sorts the
+// slice in place.
 func FirstFew(messages []string) string {
 	slices.Sort(messages)
 	if more := len(messages) - Few; more > 0 {

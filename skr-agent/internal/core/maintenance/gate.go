@@ -14,15 +14,15 @@ import (
 
 // Gate decides which upgrades wait. With the zero value, no upgrade waits.
 type Gate struct {
-	// OpensAt is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if no start time is
-	// known.
+	// OpensAt is the time at which waiting upgrades can start. It is zero if no upgrade must wait, or if no start time
+	// is known.
 	OpensAt time.Time
 
 	// waitText is the second part of the message about a waiting upgrade. The first part is "the upgrade to version X
-	// requires downtime and" or, if isFrozen is true, "the change to version X". waitText is "" if upgrades need not
-	// wait.
+	// requires downtime and" or, if isFrozen is true, "the change to version X". waitText is "" if upgrades do not have
+	// to wait.
 	waitText string
-	// hasNoWindow is true if no future maintenance window is long enough.
+	// hasNoWindow is true if all future maintenance windows are too short.
 	hasNoWindow bool
 	// isFrozen is true if the bundle must not change versions.
 	isFrozen bool
@@ -144,7 +144,7 @@ func (g Gate) blocks(version string, want bundle.Manifest) bool {
 		!bundle.IsOlder(want.Version, version)
 }
 
-// Reason returns WindowMissing if no future window is long enough, and WindowAwaited otherwise.
+// Reason returns WindowMissing if all future windows are too short, and WindowAwaited otherwise.
 func (g Gate) Reason() reason.Reason {
 	if g.hasNoWindow {
 		return reason.WindowMissing

@@ -19,8 +19,8 @@ const (
 	maxDetailBytes    = 64 << 10
 )
 
-// shrinkToFit shortens a report that is larger than maxBytes, because the control plane would refuse it. The report
-// lists its omitted parts, so that the control plane does not treat them as deleted.
+// shrinkToFit shortens a report that is larger than maxBytes. Otherwise, the control plane would refuse the report. The
+// report lists its omitted parts, so that the control plane does not treat them as deleted.
 func shrinkToFit(r bundle.Report, maxBytes int) bundle.Report {
 	f := shortener{report: r}
 	f.limitModules()
@@ -67,8 +67,8 @@ func (f *shortener) size() int {
 	return len(data)
 }
 
-// limitModules enforces the limits for the length of a module's fields and for the number of modules. If two Manifests
-// belong to the same module, it keeps the Manifest with the more urgent state.
+// limitModules limits the number of modules and the length of their fields. If two Manifests belong to the same module,
+// it keeps the Manifest with the more urgent state.
 func (f *shortener) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// modules returns the state of every installed module, and of every module of the bundle whose Manifest is missing. The
+// modules returns the state of every installed module, and of every module in the bundle without a Manifest. The
 // modules are sorted by name.
 func modules(facts Facts) []bundle.ReportedModule {
 	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))

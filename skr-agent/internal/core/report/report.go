@@ -22,11 +22,11 @@ import (
 
 // Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the last accepted bundle. Nil before the first bundle.
+	// Bundle is the last accepted bundle. It is nil before the first bundle.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// LostBundle is a message about an accepted bundle that the agent could not restore after a restart. Empty if no
-	// bundle was lost.
+	// LostBundle is a message about an accepted bundle that the agent could not restore after a restart. It is empty if
+	// no bundle was lost.
 	LostBundle string
 	// SelectedModules contains the modules that an autonomous runtime selected. Bundle includes these selections.
 	SelectedModules []string
@@ -34,7 +34,7 @@ type Facts struct {
 	RefusedBundles []bundle.RefusedBundle
 	// ContentErrors contains the error of each module with missing content.
 	ContentErrors map[string]error
-	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
+	// Trouble summarizes failed writes to the runtime. It is nil if no write failed.
 	Trouble *bundle.ReportedTrouble
 	// WaitingUpgrades contains a message for each module whose upgrade waits for a maintenance window.
 	WaitingUpgrades map[string]string
@@ -44,7 +44,7 @@ type Facts struct {
 	UnremovedModules []string
 	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	Unmanaged map[string]string
-	// Secrets is the result of writing the bundle's Secrets. Nil if the bundle has none.
+	// Secrets is the result of writing the bundle's Secrets. It is nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
 	// Kyma is the runtime's own Kyma. The versions of its modules come from the annotation with pinned versions.
 	// PinsError is the error of reading that annotation.
@@ -53,11 +53,11 @@ type Facts struct {
 	Manifests []v1beta2.Manifest
 	// Templates contains the generations of the runtime's ModuleTemplates by name.
 	Templates map[string]int64
-	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports. Empty if it can.
+	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports. It is empty if it can.
 	EnrollmentProblem string
-	// RegistryProblem is the error of reading bundles from the registry. Empty if the registry is available.
+	// RegistryProblem is the error of reading bundles from the registry. It is empty if the registry is available.
 	RegistryProblem string
-	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
+	// AgentProblem is the reason why the agent does not run the bundle's image. It is empty if it does.
 	AgentProblem string
 	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
@@ -67,9 +67,9 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// ReadRecord returns the verified record of a Manifest. It is needed only for takeovers.
 	ReadRecord func(*v1beta2.Manifest) record.Record `json:"-"`
-	// Checks returns the check results of a module version. Nil if the agent runs no checks.
+	// Checks returns the check results of a module version. It is nil if the agent runs no checks.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
-	// CheckRun is the result of the requested check run. Nil if none was requested.
+	// CheckRun is the result of the requested check run. It is nil if none was requested.
 	CheckRun *bundle.ReportedCheckRun
 	// Details contains the details of modules that the bundle requests, by the name of the module's Manifest.
 	Details map[string]*bundle.ModuleDetails

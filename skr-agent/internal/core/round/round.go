@@ -1,6 +1,6 @@
 // Package round decides the next action in a round of the agent, the state at its end, and the time of the next round.
-// It does not perform I/O and reads no clock: The agent calls Decide, executes the action, adds the result to Facts,
-// and calls Decide again until the action is End. Then it calls Finish.
+// It does not perform I/O or read a clock. The agent calls Decide, executes the action, adds the result to Facts, and
+// calls Decide again until the action is End. Then it calls Finish.
 //
 // A round has four parts. First, a new process reads the state of the previous one. Second, the agent polls the
 // registry if a poll is due. Third, it restores its own objects. Last, it applies the last accepted bundle and sends a
@@ -51,7 +51,7 @@ const (
 	ImportFiles Action = "ImportFiles"
 	// Pull reads a newer bundle from the registry.
 	Pull Action = "Pull"
-	// ReadChanges reads the changes of the agent's own objects since the last round.
+	// ReadChanges reads the changes to the agent's own objects since the last round.
 	ReadChanges Action = "ReadChanges"
 	// RestoreDefinitions restores the CRDs of the agent's kinds. No means that the API server does not serve a kind.
 	RestoreDefinitions Action = "RestoreDefinitions"
@@ -83,7 +83,7 @@ const (
 // Result is the result of an action, or empty if the action was not taken.
 type Result string
 
-// These are the results of an action. Actions without a description of the results return Yes, or No after an error of
+// These are the results of an action. Unless an action describes its results, it returns Yes, or No after an error from
 // the API server.
 const (
 	Yes  Result = "Yes"
@@ -134,7 +134,7 @@ type Facts struct {
 	WakeAfter time.Duration
 }
 
-// Wake requests the next round after the shortest of the given delays. It ignores delays of zero.
+// Wake requests the next round after the shortest delay. It ignores delays of zero.
 func (f *Facts) Wake(delays ...time.Duration) { f.WakeAfter = shortest(append(delays, f.WakeAfter)...) }
 
 // Decide returns the next action. If the action is End, it also returns the state.
@@ -197,8 +197,8 @@ func (f Facts) decidePoll() Action {
 // isPollDue reports whether the round polls the registry.
 func (f Facts) isPollDue() bool { return f.IsNotified || !f.Now.Before(f.NextPoll) }
 
-// mustRestoreDefinitions reports whether the round checks the agent's CRDs. Watches report changes of CRDs, but the
-// agent may not be permitted to watch them.
+// mustRestoreDefinitions reports whether the round checks the agent's CRDs. Watches report changes to CRDs, but the
+// agent may lack the permission to watch them.
 func (f Facts) mustRestoreDefinitions() bool {
 	return !f.IsReleased && (f.AreDefinitionsChanged || f.IsKindMissing || !f.Now.Before(f.NextDefinitions))
 }
@@ -253,7 +253,7 @@ const (
 	// until the agent's image is proven.
 	definitionsInterval = 10 * time.Minute
 	trialInterval       = time.Minute
-	// The delay after a failure starts at minBackoff and doubles with each further failure.
+	// The delay after a failure starts at minBackoff and doubles with each additional failure.
 	minBackoff        = time.Second
 	maxRestoreBackoff = 32 * time.Second
 	maxBackoff        = time.Minute

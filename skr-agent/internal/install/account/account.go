@@ -31,7 +31,7 @@ type Account struct {
 	pods      rest.Interface // for the logs of containers
 }
 
-// newUser returns the account with the given user name, or the agent's own account if user is empty.
+// newUser returns the account of a user, or the agent's own account if user is empty.
 func newUser(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
 	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
 	if user != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // replaceLostVersions replaces API versions that are not served in the managedFields of the live object with the
-// version of o. It reports whether it changed an entry. Without this change, the API server refuses every apply of a
+// version of o. It reports whether it changed an entry. Without this change, the API server rejects every apply of a
 // custom resource with an entry in a version that the CRD does not define anymore. The entries keep their managers and
 // fields, so a later apply still removes fields that the agent drops.
 //

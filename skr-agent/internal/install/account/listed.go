@@ -45,8 +45,8 @@ func (l Listed) Object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// List lists the metadata of the given objects, with one request for each kind and namespace. The result omits groups
-// of fewer than fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
+// List reads the metadata of objects, with one request for each kind and namespace. The result omits groups of fewer
+// than fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
 func (a *Account) List(ctx context.Context, objects []*unstructured.Unstructured) (Listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}

@@ -33,8 +33,8 @@ func (a *Account) Apply(
 	return live, nil
 }
 
-// IsImmutable reports whether an object is refused only because of immutable fields. It dry-runs the creation,
-// because the API server returns AlreadyExists for an otherwise valid object.
+// IsImmutable reports whether the API server rejects an object only because of immutable fields. It dry-runs the
+// creation, because the API server returns AlreadyExists for an otherwise valid object.
 func (a *Account) IsImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
 		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {

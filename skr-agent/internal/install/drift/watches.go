@@ -1,7 +1,7 @@
 // Package drift watches the applied objects of all modules and reports the objects that another client changed.
 //
-// Its input is the kinds to watch, and the response to each apply of this process. Its output is the changed objects of
-// each Manifest, and requests to reconcile the Manifest. It reads metadata only and writes nothing.
+// Its input is the kinds to watch, and the API server's response to each apply of this process. Its output is the
+// changed objects of each Manifest, and requests to reconcile the Manifest. It reads only metadata and does not write.
 package drift
 
 import (
@@ -39,7 +39,7 @@ const (
 	settleDelay = 250 * time.Millisecond
 )
 
-// Watches reports changes of applied objects. It runs one metadata informer per kind for objects with the label
+// Watches reports changes to applied objects. It runs one metadata informer per kind for objects with the label
 // managed-by, and keeps the name, owner and fingerprint of each object.
 //
 // The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a field
@@ -69,7 +69,7 @@ type appliedState struct {
 	own     Fields
 }
 
-// New returns watches that run nothing until Start.
+// New returns watches that do not run until Start is called.
 func New(client metadata.Interface, mapper meta.RESTMapper, manager string) *Watches {
 	return &Watches{
 		client: client, mapper: mapper, manager: manager,
@@ -87,8 +87,8 @@ func (w *Watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure starts the watches for the kinds of the given resources. It does not wait until they run. It reports whether
-// all watches have received their first list of objects.
+// ensure starts the watches for the kinds of the resources. It does not wait until they run. It reports whether all
+// watches have received their first list of objects.
 func (w *Watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -174,7 +174,7 @@ func (w *Watches) TakeChanged(manifest types.NamespacedName) object.Keys {
 	return taken
 }
 
-// isOwn reports whether this process wrote the given resource version of an object. The caller must hold mu.
+// isOwn reports whether this process wrote a resource version of an object. The caller must hold mu.
 func (w *Watches) isOwn(k guard.Key, version string) bool {
 	return version != "" && w.ownApplies[k].Version == version
 }
@@ -264,7 +264,7 @@ func (w *Watches) AppliedFields(r v1beta2.Resource) (own Fields, sure bool) {
 	return own, sure
 }
 
-// IsMarked reports whether the annotation owned-by of a watched object has the given value.
+// IsMarked reports whether the annotation owned-by of a watched object has this value.
 func (w *Watches) IsMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark

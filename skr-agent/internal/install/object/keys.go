@@ -16,7 +16,7 @@ import (
 // KeyOf returns the key of a resource in an inventory. guard.KeyOf returns the key of an object.
 func KeyOf(r v1beta2.Resource) guard.Key { return KeyIn(GVKOf(r).GroupKind(), r.Namespace, r.Name) }
 
-// KeyIn returns the key of an object of the given kind.
+// KeyIn returns the key of an object of a kind.
 func KeyIn(gk schema.GroupKind, namespace, name string) guard.Key {
 	return guard.Key{Group: gk.Group, Kind: gk.Kind, Namespace: namespace, Name: name}
 }

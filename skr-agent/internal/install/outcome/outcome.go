@@ -22,7 +22,7 @@ type Outcome struct {
 	Ready                                           Finding
 	// Again is the time until the next reconciliation, or 0 to wait for an event.
 	Again time.Duration
-	// Untouched is true if the installer wrote none of the module's objects.
+	// Untouched is true if the installer did not write any of the module's objects.
 	Untouched bool
 	// Forbidden is true if the module's account is not allowed to write its objects.
 	Forbidden bool

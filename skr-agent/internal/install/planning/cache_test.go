@@ -15,9 +15,9 @@ import (
 func TestCachedPlanReturnsChangedObjects(t *testing.T) {
 	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
 	require.NoError(t, err)
-	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
+	hostile := newCrowdConfigMap("crowd-x\n{\"apiVersion\":\"v1\"}\n")
 	by := object.Owner{OwnedBy: home + "/crowd", Module: "crowd", Namespace: home}
-	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
+	whole, err := makePlan(append(objects, hostile), newCrowdConfigMap("other"), nil, by, builtIn)
 	require.NoError(t, err)
 	whole.Resources = outcome.Finding{OK: true, Reason: "Rendered", Message: "all"}
 	s := NewCache()

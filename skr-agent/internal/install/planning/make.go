@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// Make checks the content of a module and returns the objects to apply and to prune, in order. It modifies the given
-// objects like content.Check, and also sets the labels and annotations of the owner. inventory is the Manifest's
+// Make checks the content of a module and returns the objects to apply and to prune, in order. It modifies the objects
+// in place, as content.Check does, and also sets the owner's labels and annotations. inventory is the Manifest's
 // current inventory.
 func Make(in content.Input, inventory []v1beta2.Resource, owner object.Owner) (Plan, error) {
 	checked, err := content.Check(in)

@@ -71,7 +71,7 @@ func recordedJobs(m *v1beta2.Manifest) record.CompletedJobs {
 	return *recorded
 }
 
-// keysOf returns the objects of a kind with the given names, which have the form NAMESPACE/NAME.
+// keysOf returns the keys of a kind's objects. The names have the form NAMESPACE/NAME.
 func keysOf(kind schema.GroupKind, names []string) object.Keys {
 	keys := object.Keys{}
 	for _, name := range names {

@@ -29,7 +29,7 @@ type Plan struct {
 	Prune     []v1beta2.Resource
 	// Recreate contains objects to delete before the apply, because their immutable fields change.
 	Recreate []v1beta2.Resource
-	// DefaultCR is created once and not changed afterwards. Nil if the module has no default CR.
+	// DefaultCR is created once and not changed afterwards. It is nil if the module has no default CR.
 	DefaultCR *unstructured.Unstructured
 	// Resources and Images are the results of planning for the Manifest's conditions Resources and Images.
 	Resources, Images outcome.Finding
@@ -47,7 +47,7 @@ type Plan struct {
 	Unlabeled guard.Key
 	// Absent contains objects that did not exist when the plan was checked.
 	Absent object.Keys
-	// Refused is the problem of the objects that the API server refused during a first installation.
+	// Refused is the problem of the objects that the API server rejected during a first installation.
 	Refused *outcome.Finding
 }
 
@@ -136,8 +136,8 @@ func (p *Plan) IsUndefined(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// IsDefinedBy reports whether one of the given CRDs of the plan defines the kind of an object, and the API server does
-// not serve this kind.
+// IsDefinedBy reports whether one of the plan's CRDs in crds defines the kind of an object, and the API server does not
+// serve this kind.
 func (p *Plan) IsDefinedBy(o *unstructured.Unstructured, definitions object.Keys) bool {
 	gvk := o.GroupVersionKind()
 	return p.unserved[gvk.GroupKind()] && slices.ContainsFunc(p.Stages[0], func(d *unstructured.Unstructured) bool {

@@ -17,13 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Refusal is the refusal of one object of a new version by the API server.
+// Refusal describes an object of a new version that the API server rejected.
 type Refusal struct {
 	Object *unstructured.Unstructured
 	Err    error
-	// Immutable is true if the API server refuses the object only because it changes immutable fields.
+	// Immutable is true if the API server rejects the object only because it changes immutable fields.
 	Immutable bool
-	// Stays is the reason why the agent does not delete the object, with the fix. Empty if the object can be deleted.
+	// Stays is the reason why the agent does not delete the object, with the fix. It is empty if the object can be
+	// deleted.
 	Stays string
 }
 

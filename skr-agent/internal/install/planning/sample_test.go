@@ -29,7 +29,7 @@ func makePlan(
 		before, owner)
 }
 
-func oneOfCrowd(name string) *unstructured.Unstructured {
+func newCrowdConfigMap(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 	o.SetNamespace(home)
 	o.SetName(name)

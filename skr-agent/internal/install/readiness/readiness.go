@@ -60,8 +60,8 @@ func PullsNoImage(seen []Observation) bool {
 	return false
 }
 
-// ObjectState returns the state of one object, and the message of this state. An object that is being deleted is never
-// ready. ObjectState masks secrets in messages of other programs, because reports contain these messages.
+// ObjectState returns the state of one object and a message. An object that is being deleted is never ready.
+// ObjectState masks secrets in messages of other programs, because reports contain these messages.
 func ObjectState(s Observation) (v1beta2.State, string) {
 	state, message := lastingState(s)
 	if state != v1beta2.StateReady {

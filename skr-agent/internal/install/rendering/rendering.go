@@ -27,7 +27,7 @@ import (
 // Rendering contains the rendered objects of a Manifest.
 type Rendering struct {
 	Objects []*unstructured.Unstructured
-	// DefaultCR is the Manifest's default CR with the runtime's values. Nil if it has none.
+	// DefaultCR is the Manifest's default CR with the runtime's values. It is nil if it has none.
 	DefaultCR *unstructured.Unstructured
 	// Images is the finding of comparing the objects' images with the images that the component lists.
 	Images outcome.Finding
@@ -44,7 +44,7 @@ type Renderer struct {
 }
 
 // Module returns the objects of a Manifest. Their images already refer to the configured mirrors. capabilities reads
-// the version and kinds of the API server, which only charts need. The finding is a problem that the module causes. All
+// the API server's version and kinds, which only charts need. The finding is a problem that the module causes. All
 // errors are temporary.
 func (r Renderer) Module(
 	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
