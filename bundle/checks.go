@@ -17,7 +17,7 @@ import (
 // with a list "checks".
 const ContentChecks = "checks"
 
-// Limits of checks. The schema of RolloutPolicy has the same limits.
+// Limits for the checks of a module. The schema of RolloutPolicy has the same limits.
 const (
 	// MaxChecks limits the number of checks of a module. MaxCheckFor limits how long an agent repeats them.
 	MaxChecks   = 10

@@ -43,8 +43,8 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	return *p.Kyma
 }
 
-// checkKyma refuses a statement of a Kyma that is not the owner of the runtime. If the runtime has no owner yet, every
-// Kyma is accepted.
+// checkKyma returns a refusal if the statement is for a Kyma that does not own the runtime. If the runtime has no owner
+// yet, every Kyma is accepted.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
 	if expected.IsZero() || isSameName(p.Owner(), expected) ||

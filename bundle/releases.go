@@ -76,7 +76,7 @@ func (m Manifest) released() trust.Released {
 
 // checkLocked returns an error if the Manifest installs resources other than those of the released component, or
 // creates another default CR. descriptor is the released component. released is the default CR in the release, or nil
-// if the release contains none.
+// if the release does not contain one.
 func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)

@@ -38,7 +38,8 @@ func NextReportSequence(last int64, now, verified time.Time) int64 {
 	return NextSequence(last, now)
 }
 
-// CheckReportTime refuses a report whose time or sequence is further ahead of now than trust.MaxClockSkew.
+// CheckReportTime returns a refusal if the time or sequence of the report is ahead of now by more than
+// trust.MaxClockSkew.
 func CheckReportTime(report Report, now time.Time) *refusal.Error {
 	if !report.Time.After(now.Add(trust.MaxClockSkew)) && report.Sequence <= maxReportSequence(now) {
 		return nil

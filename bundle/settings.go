@@ -36,7 +36,7 @@ type Settings struct {
 	CheckRun *CheckRun `json:"checkRun,omitempty"`
 	// Agent is the image of the agent, by digest. If empty, the agent keeps the image of its installation.
 	Agent string `json:"agent,omitempty"`
-	// NextRegistry announces a change of the fleet's registry, or is nil.
+	// NextRegistry announces the next registry of the fleet. It is nil if the registry does not change.
 	NextRegistry *NextRegistry `json:"nextRegistry,omitempty"`
 }
 

@@ -19,7 +19,7 @@ const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
 	MaxWatchedNamesBytes = 8 << 10
-	maxLabelsOfWatcher   = 16
+	maxWatcherLabels     = 16
 	maxNameBytes         = 253
 	maxNamespaceBytes    = 63
 )
@@ -73,8 +73,8 @@ func (w Watcher) Check() error {
 	if w.Field != FieldSpec && w.Field != FieldStatus {
 		return fmt.Errorf("field %q: must be spec or status", w.Field)
 	}
-	if len(w.Labels) > maxLabelsOfWatcher {
-		return fmt.Errorf("labelsToWatch: %d labels, must be at most %d", len(w.Labels), maxLabelsOfWatcher)
+	if len(w.Labels) > maxWatcherLabels {
+		return fmt.Errorf("labelsToWatch: %d labels, must be at most %d", len(w.Labels), maxWatcherLabels)
 	}
 	if problems := metav1validation.ValidateLabels(w.Labels, field.NewPath("labelsToWatch")); len(problems) > 0 {
 		return problems[0]

@@ -29,7 +29,7 @@ func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 		"invalid label":          {func(w *Watcher) { w.Labels = map[string]string{"a": "b,c=d"} }, "labelsToWatch"},
 		"name with a space":      {func(w *Watcher) { w.Name = "a name" }, "name"},
 		"more labels than the limit": {func(w *Watcher) {
-			for i := range maxLabelsOfWatcher {
+			for i := range maxWatcherLabels {
 				w.Labels[fmt.Sprint("l", i)] = "x"
 			}
 		}, "at most 16"},

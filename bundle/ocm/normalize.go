@@ -158,8 +158,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// The official OCM tool keeps all labels of references. Its rule for the removal of unsigned labels has a wrong field
-// name, so it does not match references.
+// The official OCM tool keeps all labels of references. Its rule that removes unsigned labels uses a wrong field name,
+// so it does not match references.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 func normalReferenceV1(r Reference) map[string]any {

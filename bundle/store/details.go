@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// detailsTransport is a transport. It converts the JSON in the field detail of registry errors to strings, because oras
-// prints other types in Go syntax.
+// detailsTransport converts the JSON in the field detail of registry errors to strings, because oras prints other types
+// in Go syntax.
 type detailsTransport struct{ http.RoundTripper }
 
 // maxErrorBytes limits the size of an error response whose details are converted.

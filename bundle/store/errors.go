@@ -52,7 +52,7 @@ func IsUnavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// WithoutDetail returns the error of a registry's response with the HTTP status only, and other errors unchanged.
+// WithoutDetail returns the error in a registry's response with only the HTTP status, and other errors unchanged.
 // Registries add times and request IDs to errors, so the full text would differ after each request.
 func WithoutDetail(err error) error {
 	if response := ResponseError(err); response != nil {

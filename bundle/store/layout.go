@@ -294,7 +294,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 }
 
 // Batch makes a Layout write several changes to its index together. Readers of the same Layout see each change
-// immediately. Other processes see the changes after a call of flush, or once enough changes are pending. Batch has no
+// immediately. Other processes see the changes after a call to flush, or once enough changes are pending. Batch has no
 // effect on other stores.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)

@@ -121,7 +121,7 @@ func certificateSubject(runtime string, kyma Kyma) pkix.Name {
 	return subject
 }
 
-// subjectKyma returns the Kyma in a certificate's subject, or the zero value if the subject contains none.
+// subjectKyma returns the Kyma in a certificate's subject, or the zero value if the subject does not contain one.
 func subjectKyma(subject pkix.Name) Kyma {
 	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
 		return Kyma{}

@@ -206,8 +206,7 @@ func ParseToken(text string) (Token, error) {
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }
 
-// authenticationCode returns the HMAC of the parts. Line feeds separate the parts, and the parts themselves contain
-// none.
+// authenticationCode returns the HMAC of the parts. Line feeds separate the parts, which do not contain line feeds.
 func authenticationCode(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(parts, "\n")))

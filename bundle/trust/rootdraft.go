@@ -73,7 +73,7 @@ func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 	return d.metadata.Signed.AddKey(listed, role)
 }
 
-// Remove takes a role from the keys with the given thumbprints. It returns an error if a key does not have the role.
+// Remove removes a role from the keys with these thumbprints. It returns an error if a key does not have the role.
 func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
 		id := d.findKeyID(role, thumbprint)

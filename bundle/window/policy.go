@@ -157,8 +157,8 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches reports whether at least one pattern of the rule matches the runtime. As in Kyma, the other patterns need not
-// match.
+// matches reports whether at least one pattern of the rule matches the runtime. As in Kyma, the other patterns do not
+// have to match.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)

@@ -62,8 +62,8 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 }
 
 // CheckChosen reports whether an early upgrade can start now. chosen is the time that the runtime's admin chose for it.
-// The choice has no effect once the next window after the chosen time has begun. If the chosen time is in the future
-// and before the next window, open is false and from is the chosen time.
+// The choice ends when the next window after the chosen time begins. If the chosen time is in the future and before the
+// next window, open is false and from is the chosen time.
 func (s Schedule) CheckChosen(chosen, now time.Time) (open bool, from time.Time) {
 	if !s.Early || chosen.IsZero() {
 		return false, time.Time{}

@@ -61,7 +61,7 @@ func spinner(title string, progress io.Writer) (show func(elapsed time.Duration,
 		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
 	return func(elapsed time.Duration, ended bool) {
 		if !ended {
-			_ = bar.Add(1) // an error of the spinner does not affect the command
+			_ = bar.Add(1) // an error from the spinner does not affect the command
 			return
 		}
 		_ = bar.Finish()

@@ -98,7 +98,8 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// missingNames returns the names that are missing on a page. form is the format of a name on the page.
+// missingNames returns the names that are missing on a page. form is the format string for a name on the page, such as
+// "`%s`".
 func missingNames(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.Contains(page, fmt.Sprintf(form, name))

@@ -30,9 +30,9 @@ const (
 )
 
 // forgetAdmission waits until the API server enforces only the webhooks and policies that are in etcd. It creates a
-// canary of each kind, which refuses labeled ConfigMaps. The API server reads the changes of a kind in order, so it has
-// read all earlier deletions once it enforces the canaries. Then, forgetAdmission deletes the canaries and waits until
-// the API server accepts the ConfigMaps.
+// canary of each kind, which refuses labeled ConfigMaps. The API server reads changes to a kind's objects in order, so
+// it has read all earlier deletions once it enforces the canaries. Then, forgetAdmission deletes the canaries and waits
+// until the API server accepts the ConfigMaps.
 func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	api, err := client.New(s.config, client.Options{})
 	if err != nil {

@@ -52,11 +52,11 @@ func (r *release) readBill(ctx context.Context, program, file string) (*cycloned
 	if err != nil {
 		return nil, err
 	}
-	return r.billOfMaterials(program, info), nil
+	return r.newBOM(program, info), nil
 }
 
-// billOfMaterials returns a bill of materials with a program's Go modules and the standard library.
-func (r *release) billOfMaterials(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
+// newBOM returns a bill of materials with a program's Go modules and the standard library.
+func (r *release) newBOM(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program
 	bom.Metadata = &cyclonedx.Metadata{

@@ -14,7 +14,7 @@ import (
 // apiServerPath matches the path of a request to an API server. A proxy can add a prefix before /api.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
-// clusterHint returns advice for connection errors of a registry, and for connection and authorization errors of an
+// clusterHint returns advice for connection errors with a registry, and for connection and authorization errors with an
 // API server. It returns "" for other errors.
 func clusterHint(err error) string {
 	if advice := registryHint(err); advice != "" {
@@ -51,7 +51,7 @@ func unreachable(err error) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// registryHint returns advice for connection errors of a registry, or "" for other errors.
+// registryHint returns advice for connection errors with a registry, or "" for other errors.
 func registryHint(err error) string {
 	to := failedConnection(err)
 	if to == nil || !isRegistryPath(to.Path) {

@@ -11,8 +11,8 @@ import (
 // outputFormats is the annotation of flag -o that lists its values for shell completion.
 const outputFormats = "kyma-pull.dev/formats"
 
-// OutputFlag adds flag -o with the values table, json and yaml, and with further values. Print does not support the
-// further values.
+// OutputFlag adds flag -o with the values table, json and yaml, and with additional values. Print does not support the
+// additional values.
 func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	formats := append([]string{"table", "json", "yaml"}, more...)
 	last := len(formats) - 1

@@ -47,7 +47,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// newBuildInfo returns the build of this program. info is nil if the program contains no build information.
+// newBuildInfo returns the build of this program. info is nil if the program does not contain build information.
 func newBuildInfo(version string, info *debug.BuildInfo) buildInfo {
 	b := buildInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

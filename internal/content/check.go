@@ -34,7 +34,7 @@ type Input struct {
 type Checked struct {
 	// Objects contains the objects to install, with their namespaces and without the fields of other programs.
 	Objects []*unstructured.Unstructured
-	// DefaultCR is the default CR with its namespace. Nil if its kind is unknown or the objects contain it.
+	// DefaultCR is the default CR with its namespace. It is nil if its kind is unknown or the objects contain it.
 	DefaultCR *unstructured.Unstructured
 	// LeftOut contains the objects that cannot be installed in this cluster.
 	LeftOut []LeftOut
@@ -51,7 +51,7 @@ type LeftOut struct {
 	Reason      error
 }
 
-// Check returns the content as an agent installs it. It modifies the given objects. It returns an error for content
+// Check returns the content as an agent installs it. It modifies the objects in place. It returns an error for content
 // that agents refuse completely: a *guard.Refusal for a broken rule, or an error of Scope, which can be temporary.
 func Check(in Input) (Checked, error) {
 	defined := definedKinds(in.Objects)

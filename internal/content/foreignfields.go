@@ -60,8 +60,8 @@ func caHolders(o *unstructured.Unstructured) []map[string]any {
 	return holders
 }
 
-// isPlaceholder reports whether a CA bundle contains no certificate. Generators write placeholders such as Cg== (a
-// line break) for an injector.
+// isPlaceholder reports whether a CA bundle does not contain a certificate. Generators write placeholders such as Cg==
+// (a line break) for an injector.
 func isPlaceholder(bundle string) bool {
 	decoded, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {

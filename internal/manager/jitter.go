@@ -13,4 +13,4 @@ var _ rand.Source64 = sharedSource{}
 
 func (sharedSource) Int63() int64   { return int64(randv2.Uint64() >> 1) }
 func (sharedSource) Uint64() uint64 { return randv2.Uint64() }
-func (sharedSource) Seed(int64)     {} // no-op, because the numbers need not be reproducible
+func (sharedSource) Seed(int64)     {} // no-op, because the numbers do not have to be reproducible

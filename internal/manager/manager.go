@@ -49,8 +49,8 @@ const intervalJitter = 10
 
 // AddFlags adds flags and settings. cluster describes the cluster in the help.
 //
-// If authenticate is nil, metrics need no authentication and are served on the loopback address by default. A program
-// can use nil to avoid the large packages for authentication.
+// If authenticate is nil, the metrics endpoint does not authenticate clients and listens on the loopback address by
+// default. A program can use nil to avoid the large packages for authentication.
 func (f *Flags) AddFlags(
 	flags, settings *pflag.FlagSet, cluster string, election Election, authenticate Authenticate,
 ) {

@@ -22,8 +22,8 @@ type Parts struct {
 	namespace string
 }
 
-// NewParts returns Parts with the outer manager. base contains settings without a flag, such as the namespace of the
-// leases.
+// NewParts returns Parts with the outer manager. base contains the settings that users cannot set with flags, such as
+// the namespace of the leases.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
 		return nil, cli.Usage(errors.New(

@@ -55,7 +55,7 @@ func newClients(config *rest.Config) (clients, error) {
 	return clients{identity, rights, documents.RESTClient()}, nil
 }
 
-// Connect returns a Cluster. It sends no request.
+// Connect returns a Cluster. It does not send requests.
 func Connect(config *rest.Config, name string, times *Times) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(times.Wrap)

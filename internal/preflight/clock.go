@@ -76,8 +76,8 @@ func (w timedTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	return response, nil
 }
 
-// record stores the smallest clock difference that explains the Date header of a response, which has no fractions of
-// a second.
+// record stores the smallest clock difference that explains a response's Date header. The header does not contain
+// fractions of a second.
 func (t *Times) record(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

@@ -66,15 +66,15 @@ func (d Definition) MissingFields(document []byte) (fields []string, served bool
 		return nil, false, fmt.Errorf("decode the API server's OpenAPI document of %s/%s: %w", d.Group, d.Version, err)
 	}
 	for _, schema := range published.Components.Schemas {
-		if d.isSchemaOfKind(schema) {
+		if d.definesKind(schema) {
 			return missingFields(d.schema, schema, "", maxSchemaDepth), true, nil
 		}
 	}
 	return nil, false, nil
 }
 
-// isSchemaOfKind reports whether an OpenAPI schema is the schema of the definition's kind.
-func (d Definition) isSchemaOfKind(schema map[string]any) bool {
+// definesKind reports whether an OpenAPI schema is the schema of the definition's kind.
+func (d Definition) definesKind(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {
 		k, _ := kind.(map[string]any)

@@ -37,7 +37,7 @@ type Finding struct {
 	Result Result `json:"result"`
 	// Message is the result in one sentence.
 	Message string `json:"message"`
-	// Advice explains how to fix the problem. Empty if no fix is needed or known.
+	// Advice explains how to fix the problem. It is empty if no fix is needed or known.
 	Advice string `json:"advice,omitempty"`
 }
 

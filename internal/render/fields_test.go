@@ -70,7 +70,7 @@ func TestUnstoredKindsAreNotInstallable(t *testing.T) {
 	}
 }
 
-func TestMisspelledKindsNameTheCorrectKind(t *testing.T) {
+func TestErrorForMisspelledKindSuggestsCorrectKind(t *testing.T) {
 	for _, c := range []struct{ group, kind, want string }{
 		{"", "configmap", "ConfigMap"}, {"", "Configmaps", "ConfigMap"},
 		{"networking.k8s.io", "networkpolicies", "NetworkPolicy"},

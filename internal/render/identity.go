@@ -55,7 +55,7 @@ func correctKind(gvk schema.GroupVersionKind) string {
 		return ""
 	}
 	wanted, known := strings.ToLower(gvk.Kind), slices.Sorted(maps.Keys(scheme.Scheme.KnownTypes(gvk.GroupVersion())))
-	if kind := kindsOfServers[gvk.Group]; kind != "" && kind != gvk.Kind {
+	if kind := serverKinds[gvk.Group]; kind != "" && kind != gvk.Kind {
 		known = append(known, kind)
 	}
 	for _, kind := range known {
@@ -67,7 +67,7 @@ func correctKind(gvk schema.GroupVersionKind) string {
 	return ""
 }
 
-// kindsOfServers contains kinds of Kubernetes that are not in client-go's scheme.
-var kindsOfServers = map[string]string{
+// serverKinds contains kinds of Kubernetes that are not in client-go's scheme.
+var serverKinds = map[string]string{
 	"apiextensions.k8s.io": "CustomResourceDefinition", "apiregistration.k8s.io": "APIService",
 }

@@ -153,7 +153,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 	return nil
 }
 
-// builtInTransformers lists the transformers of kustomize that read no files.
+// builtInTransformers lists kustomize's transformers that do not read files.
 var builtInTransformers = []string{
 	"AnnotationsTransformer", "ImageTagTransformer", "LabelTransformer", "NamespaceTransformer", "PrefixTransformer",
 	"ReplicaCountTransformer", "SuffixTransformer",

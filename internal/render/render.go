@@ -182,8 +182,7 @@ func wellFormed(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// dropServerFields removes the fields that only an API server writes. The API server refuses them in an apply
-// request.
+// dropServerFields removes the fields that only an API server writes. The API server rejects them in an apply request.
 func dropServerFields(object *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation",
 		"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {

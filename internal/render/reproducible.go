@@ -21,9 +21,9 @@ func renderChart(in Input) ([]placedObject, error) {
 	return found, nil
 }
 
-// passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. A single
+// unsortedPasses is the number of additional renderings of a chart that uses the functions keys or values. A single
 // additional rendering could have the same order by chance.
-const passesOfUnsorted = 4
+const unsortedPasses = 4
 
 // reproducible renders a chart and returns an error if another rendering could return different objects.
 //
@@ -52,7 +52,7 @@ func (in Input) reproducible(files []file) ([]placedObject, error) {
 		return nil, err
 	}
 	if use.isUnsorted() {
-		for range passesOfUnsorted {
+		for range unsortedPasses {
 			if again, err = in.renderOnce(files, in.Values); err != nil {
 				return nil, err
 			}
@@ -110,7 +110,7 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces the calls of nondeterministic functions in a template with other text. It does not
+// replaceNondeterministic replaces calls to nondeterministic functions in a template with other text. It does not
 // change invalid templates.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []templateCall

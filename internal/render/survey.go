@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templateCall is a call of a nondeterministic function in a template.
+// templateCall is a call to a nondeterministic function in a template.
 type templateCall struct {
 	function, file string
 	line, offset   int
@@ -26,7 +26,7 @@ type template struct {
 	usesTpl  bool
 }
 
-// findCalls finds calls of nondeterministic functions in all files and values.
+// findCalls finds calls to nondeterministic functions in all files and values.
 func findCalls(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {

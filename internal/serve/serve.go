@@ -38,7 +38,7 @@ func (l Limits) Memory() int64 {
 	return int64(l.Connections)*int64(handshakeBytes+l.HeaderBytes) + l.AllBodiesBytes
 }
 
-// Small contains the limits for servers of probes, metrics and tokens, whose requests have no body.
+// Small contains the limits for servers of probes, metrics and tokens. Requests to these servers do not have a body.
 var Small = Limits{
 	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second,
 	Write: time.Minute, OneRequest: true,
