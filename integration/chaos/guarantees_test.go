@@ -33,19 +33,19 @@ var guarantees = map[string]guarantee{
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))
-			stands(c, 3, "Succeeded")
+			passRolloutState(c, 3, "Succeeded")
 			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			staysSucceeded(c, 5)
+			passSucceededTwice(c, 5)
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))
 			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			stands(c, 5, "RollingBack")
+			passRolloutState(c, 5, "RollingBack")
 			c.Pushed(6, push("sim-6", 11, "1.1.0"))
 			c.TookBack("1.1.0")
 			c.Pushed(7, push("sim-6", 12, "1.0.0"))
-			stands(c, time.Hour, "RolledBack")
+			passRolloutState(c, time.Hour, "RolledBack")
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
@@ -55,7 +55,7 @@ var guarantees = map[string]guarantee{
 			c.Pushed(2, withKey("old", push("sim-5", 11, "1.1.0")))
 			c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
 			c.Pushed(4, withKey("new", push("sim-5", 13, "1.0.0")))
-			staysSucceeded(c, 5)
+			passSucceededTwice(c, 5)
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
@@ -63,7 +63,7 @@ var guarantees = map[string]guarantee{
 			c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
 			c.Pushed(4, withKey("old", push("sim-5", 13, "1.0.0"))) // the control plane was restored from a backup
 			c.Pushed(5, withKey("new", push("sim-5", 14, "1.1.0")))
-			staysSucceeded(c, 6)
+			passSucceededTwice(c, 6)
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
@@ -73,7 +73,7 @@ var guarantees = map[string]guarantee{
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))
 			c.Reported(3, reportWith(6, 11, func(*Reported) {}))
 			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			staysSucceeded(c, 5)
+			passSucceededTwice(c, 5)
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
@@ -81,7 +81,7 @@ var guarantees = map[string]guarantee{
 			c.Restoring("sim-5")(2)
 			c.Reported(3, reportWith(6, 0, func(*Reported) {})) // the agent lost its state and its Manifests
 			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			staysSucceeded(c, 5)
+			passSucceededTwice(c, 5)
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
@@ -130,45 +130,45 @@ var guarantees = map[string]guarantee{
 	"a paused rollout gives no further runtime the version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Paused", "sim-6")
+			passRolloutState(c, 2, "Paused", "sim-6")
 			c.Pushed(3, push("sim-5", 11, "1.1.0"))
-			stands(c, 4, "Paused", "sim-6")
+			passRolloutState(c, 4, "Paused", "sim-6")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Paused", "sim-6")
+			passRolloutState(c, 2, "Paused", "sim-6")
 			c.Pushed(3, push("sim-6", 11, "1.1.0")) // the rollout allowed this version before the pause
-			stands(c, 4, "Paused")
+			passRolloutState(c, 4, "Paused")
 			c.Pushed(5, push("sim-5", 11, "1.1.0"))
-			stands(c, 6, "Progressing") // a user resumed it
+			passRolloutState(c, 6, "Progressing") // a user resumed it
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
 	},
 	"a slow registry does not excuse bundles that were issued after a pause": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Paused")
+			passRolloutState(c, 2, "Paused")
 			c.Pushed(4, issued(3, push("sim-5", 11, "1.1.0")))
-			stands(c, 5, "Paused")
+			passRolloutState(c, 5, "Paused")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Paused")
+			passRolloutState(c, 2, "Paused")
 			c.Pushed(4, issued(1, push("sim-5", 11, "1.1.0")))
-			stands(c, 5, "Paused")
+			passRolloutState(c, 5, "Paused")
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
 	},
 	"a stopped rollout gives no further runtime the version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Stopped")
+			passRolloutState(c, 2, "Stopped")
 			c.Pushed(3, push("sim-5", 11, "1.1.0"))
-			stands(c, 4, "Stopped")
+			passRolloutState(c, 4, "Stopped")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Stopped")
+			passRolloutState(c, 2, "Stopped")
 			c.Pushed(3, push("sim-5", 11, "1.1.0"))
 			c.Rollouts(4, []ObservedRollout{
 				{Rollout: "scaler-regular-1", To: "1.1.0", State: "Stopped"},

@@ -90,38 +90,38 @@ var progressGuarantees = map[string]guarantee{
 	},
 	"a rollout ends": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
-			stands(c, time.Hour, "Progressing")
-			stands(c, 10*time.Hour, "Progressing")
+			passRolloutState(c, time.Hour, "Progressing")
+			passRolloutState(c, 10*time.Hour, "Progressing")
 		},
 		kept: func(c *Checker, _ func(string, int64, string) Push) {
-			stands(c, time.Minute, "Progressing")
-			stands(c, 2*time.Minute, "Waiting") // an operator must approve the wave
-			stands(c, 10*time.Hour, "Progressing")
-			stands(c, 10*time.Hour+time.Minute, "Succeeded")
+			passRolloutState(c, time.Minute, "Progressing")
+			passRolloutState(c, 2*time.Minute, "Waiting") // an operator must approve the wave
+			passRolloutState(c, 10*time.Hour, "Progressing")
+			passRolloutState(c, 10*time.Hour+time.Minute, "Succeeded")
 		},
 		invariant: Progress, message: "rollout scaler-regular-1 to 1.1.0 is Progressing for",
 	},
 	"a rolled back rollout gives no further runtime the version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "RolledBack")
+			passRolloutState(c, 2, "RolledBack")
 			c.Pushed(3, push("sim-5", 11, "1.1.0"))
-			stands(c, 4, "RolledBack")
+			passRolloutState(c, 4, "RolledBack")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
-			stands(c, 2, "RolledBack")
-			stands(c, 4, "RolledBack")
+			passRolloutState(c, 2, "RolledBack")
+			passRolloutState(c, 4, "RolledBack")
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
 	"a superseded rollout gives no further runtime the version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			stands(c, 2, "Superseded")
+			passRolloutState(c, 2, "Superseded")
 			c.Pushed(3, push("sim-5", 11, "1.1.0"))
-			stands(c, 4, "Superseded")
+			passRolloutState(c, 4, "Superseded")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
@@ -147,7 +147,7 @@ var progressGuarantees = map[string]guarantee{
 				{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing", Mistyped: true},
 			})
 			c.Pushed(2, push("sim-0", 11, "1.1.0"))
-			stands(c, 3, "Progressing") // an operator corrected the selector
+			passRolloutState(c, 3, "Progressing") // an operator corrected the selector
 		},
 		invariant: Assigned, message: "the first wave of rollout scaler-regular-1 selects no runtime",
 	},

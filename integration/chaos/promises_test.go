@@ -33,15 +33,15 @@ func canaryReady(c *Checker, version string) {
 }
 
 // stands passes the state of the rollout of 1.1.0 to the checker.
-func stands(c *Checker, at time.Duration, state string, granted ...string) {
+func passRolloutState(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
 
-// staysSucceeded passes the state Succeeded twice. After that, the checker requires a reason for every return to an
-// older version.
-func staysSucceeded(c *Checker, at time.Duration) {
-	stands(c, at, "Succeeded")
-	stands(c, at+maxUnexplainedTime, "Succeeded")
+// passSucceededTwice passes the state Succeeded to the checker twice. After that, the checker requires a reason for
+// every return to an older version.
+func passSucceededTwice(c *Checker, at time.Duration) {
+	passRolloutState(c, at, "Succeeded")
+	passRolloutState(c, at+maxUnexplainedTime, "Succeeded")
 }
 
 // reportWith returns a report from sim-5 about the bundle with sequence number observed.
@@ -72,7 +72,7 @@ func returnsAfter(
 	p := issued(5, push("sim-5", 12, "1.0.0"))
 	p.Rollback = rollbacks
 	c.Pushed(5, p)
-	staysSucceeded(c, 6)
+	passSucceededTwice(c, 6)
 }
 
 // happens passes a history to a checker.

@@ -62,7 +62,7 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 	own := 0
 	for name, use := range agentAnnotations {
 		if !used[name] {
-			t.Errorf("v1beta2.%s is not used: remove it from annotationsOfAgent", name)
+			t.Errorf("v1beta2.%s is not used: remove it from agentAnnotations", name)
 		}
 		if use == onManifest {
 			own++
@@ -70,7 +70,7 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		if agentAnnotations[name] == "" {
-			t.Errorf("v1beta2.%s is not in annotationsOfAgent: keep the agent's state in record.Record", name)
+			t.Errorf("v1beta2.%s is not in agentAnnotations: keep the agent's state in record.Record", name)
 		}
 	}
 	if own > maxManifestAnnotations {

@@ -128,8 +128,8 @@ func (e *registryExample) shell() shell {
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
 
-// serves starts the token service with a command line from a page, and returns its address.
-func (e *registryExample) serves(line string) (address string) {
+// startTokenService starts the token service with a command line from a page, and returns its address.
+func (e *registryExample) startTokenService(line string) (address string) {
 	e.t.Helper()
 	s := e.shell()
 	log, err := os.CreateTemp(e.dir, "token-service")
@@ -166,7 +166,7 @@ func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	must(t, os.WriteFile(e.path("registry.jwks.json"), set, 0o600))
 	must(t, os.WriteFile(e.path("generations.yaml"), nil, 0o600))
 	r := e.startDistribution(e.configuration("distribution-token.yaml"))
-	r.ServeTokens(e.serves(start[1]))
+	r.ServeTokens(e.startTokenService(start[1]))
 	if manifests := e.shell().run(strings.Join(start[2:], "\n")); !strings.Contains(manifests, ".dockerconfigjson") {
 		t.Errorf("enroll --registry-password printed no password:\n%s", manifests)
 	}
@@ -186,7 +186,7 @@ func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	}
 	must(t, os.Remove(e.path("keys/registry.key")))
 	e.shell().run(lines(inShort[0])[0])
-	e.serves(lines(inShort[0])[1])
+	e.startTokenService(lines(inShort[0])[1])
 }
 
 // This registry rejects unknown users but does not isolate runtimes.

@@ -56,7 +56,7 @@ func TestEmptyCanaryWaveHoldsTheVersion(t *testing.T) {
 	}
 }
 
-var manifestOfRuntime = regexp.MustCompile(`/runtimes/([^/]+)/manifests/`)
+var manifestPath = regexp.MustCompile(`/runtimes/([^/]+)/manifests/`)
 
 // The registry refuses the bundles of the first runtime that gets the version.
 func TestUnpublishableRuntimeDoesNotStopTheRollout(t *testing.T) {
@@ -72,7 +72,7 @@ func TestUnpublishableRuntimeDoesNotStopTheRollout(t *testing.T) {
 	var mu sync.Mutex
 	refused := ""
 	f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		match := manifestOfRuntime.FindStringSubmatch(r.URL.Path)
+		match := manifestPath.FindStringSubmatch(r.URL.Path)
 		if match == nil || r.Method != http.MethodPut {
 			return false
 		}

@@ -272,7 +272,7 @@ const (
 	WaitTimeNotReached WaitReason = "TimeNotReached"
 	// WaitNextChannelBusy means that the version in the next channel is not promoted yet, or its Rollout is active.
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"
-	// WaitCalendarClosed means that the calendar allows no promotion now.
+	// WaitCalendarClosed means that the calendar does not allow a promotion at this time.
 	WaitCalendarClosed WaitReason = "CalendarClosed"
 	// WaitDue means that the version can be promoted now. If promoteBy is Command, or if the ModuleReleaseMeta comes
 	// from a Git repository, an operator must run `kcp-publisher train promote`.

@@ -31,28 +31,28 @@ const (
 	// the API server refuses the Rollout. All runtimes keep their version until the cause is corrected.
 	ReasonRolloutRefused = "RolloutRefused"
 	// ReasonRolloutProgressing means that the Rollout continues after it was Paused or Waiting.
-	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
+	ReasonRolloutProgressing = rolloutReasonPrefix + string(RolloutProgressing)
 	// ReasonRolloutPaused means that the Rollout is paused because of its spec.paused.
-	ReasonRolloutPaused = reasonOfState + string(RolloutPaused)
+	ReasonRolloutPaused = rolloutReasonPrefix + string(RolloutPaused)
 	// ReasonRolloutWaiting means that the Rollout waits for approval or for a correction of its spec. The message
 	// contains the required action.
-	ReasonRolloutWaiting = reasonOfState + string(RolloutWaiting)
+	ReasonRolloutWaiting = rolloutReasonPrefix + string(RolloutWaiting)
 	// ReasonRolloutStopped is the reason of a Warning Event: failures or an abort stopped the Rollout. Runtimes keep
 	// their version.
-	ReasonRolloutStopped = reasonOfState + string(RolloutStopped)
+	ReasonRolloutStopped = rolloutReasonPrefix + string(RolloutStopped)
 	// ReasonRolloutRollingBack is the reason of a Warning Event: the Rollout is rolling its runtimes back to their last
 	// good version.
-	ReasonRolloutRollingBack = reasonOfState + string(RolloutRollingBack)
+	ReasonRolloutRollingBack = rolloutReasonPrefix + string(RolloutRollingBack)
 	// ReasonRolloutRolledBack means that the Rollout has rolled back all its runtimes to their last good version.
-	ReasonRolloutRolledBack = reasonOfState + string(RolloutRolledBack)
+	ReasonRolloutRolledBack = rolloutReasonPrefix + string(RolloutRolledBack)
 	// ReasonRolloutSuperseded means that a newer promotion of the module in the channel replaced the Rollout.
-	ReasonRolloutSuperseded = reasonOfState + string(RolloutSuperseded)
+	ReasonRolloutSuperseded = rolloutReasonPrefix + string(RolloutSuperseded)
 	// ReasonRolloutSucceeded means that the last wave of the Rollout is proven.
-	ReasonRolloutSucceeded = reasonOfState + string(RolloutSucceeded)
+	ReasonRolloutSucceeded = rolloutReasonPrefix + string(RolloutSucceeded)
 )
 
-// reasonOfState is the prefix of the Event reasons for state changes.
-const reasonOfState = "Rollout"
+// rolloutReasonPrefix is the prefix of the Event reasons for state changes.
+const rolloutReasonPrefix = "Rollout"
 
 // Reason returns the reason of the Event that the publisher emits when a Rollout enters the state.
-func (s RolloutState) Reason() string { return reasonOfState + string(s) }
+func (s RolloutState) Reason() string { return rolloutReasonPrefix + string(s) }

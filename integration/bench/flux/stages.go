@@ -194,7 +194,7 @@ func (b *bench) usageDuring(ctx context.Context, while time.Duration) (meter, er
 		err
 }
 
-// drift deletes Services and waits until the programs have created them again.
+// drift deletes Services and waits until the controllers under test have created them again.
 func (b *bench) drift(ctx context.Context) error {
 	api, err := client.New(b.cluster(), client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 )
 
-// fleetOfFour returns a control plane with four runtimes: id-0 and id-1 have the label region=west, and id-1 is
+// newFourRuntimes returns a control plane with four runtimes: id-0 and id-1 have the label region=west, and id-1 is
 // Failing. Each Kyma's name differs from its runtime ID.
-func fleetOfFour(t *testing.T, changes ...func(int, *v1beta2.Kyma)) *controlplanetest.Server {
+func newFourRuntimes(t *testing.T, changes ...func(int, *v1beta2.Kyma)) *controlplanetest.Server {
 	t.Helper()
 	return controlplanetest.New(t, 4, append(changes, func(i int, kyma *v1beta2.Kyma) {
 		id := fmt.Sprintf("id-%d", i)
@@ -64,7 +64,7 @@ func TestCommandsChangeOnlyTheSelectedRuntimes(t *testing.T) {
 				selection, want = "--health Suspended", selections["--all"]
 			}
 			t.Run(name+" "+selection, func(t *testing.T) {
-				server := fleetOfFour(t, func(i int, kyma *v1beta2.Kyma) {
+				server := newFourRuntimes(t, func(i int, kyma *v1beta2.Kyma) {
 					if command.prepare != nil {
 						command.prepare(i, kyma)
 					}
@@ -92,7 +92,7 @@ func TestCommandsChangeOnlyTheSelectedRuntimes(t *testing.T) {
 }
 
 func TestRevokePrintsTheEnrollmentOfTheKyma(t *testing.T) {
-	o := run("revoke", "runtime-00002", "--kubeconfig", fleetOfFour(t).Kubeconfig(t))
+	o := run("revoke", "runtime-00002", "--kubeconfig", newFourRuntimes(t).Kubeconfig(t))
 	if !strings.Contains(o.out, "kcp-publisher enroll id-2 --kyma kcp-system/runtime-00002 ...") {
 		t.Errorf("got %+v", o)
 	}

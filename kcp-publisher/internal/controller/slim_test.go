@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-func kymaOfTwenty(number int) *v1beta2.Kyma {
+func newKymaWith20Modules(number int) *v1beta2.Kyma {
 	at := metav1.NewTime(noon.Add(time.Duration(number) * time.Second))
 	k := kymaOf(fmt.Sprint("runtime-", number))
 	k.APIVersion, k.Kind = v1beta2.GroupVersion.String(), "Kyma"
@@ -76,7 +76,7 @@ func kymaOfTwenty(number int) *v1beta2.Kyma {
 	return k
 }
 
-func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
+func newReportWith20Modules(k *v1beta2.Kyma) bundle.AcceptedReport {
 	r := bundle.AcceptedReport{Report: bundle.Report{
 		Runtime: k.Name, Fleet: "fleet", Sequence: 7, Time: noon, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3",
 		Certificate: strings.Repeat("c", 900),
@@ -104,7 +104,7 @@ func decoded[T any](t testing.TB, value T) T {
 func TestCachedKymaOmitsOnlyManagedFieldsAndLastApplied(t *testing.T) {
 	s := NewSlimmer()
 	for number := range 20 {
-		whole := kymaOfTwenty(number)
+		whole := newKymaWith20Modules(number)
 		slim, err := s.Transform(decoded(t, whole))
 		if err != nil {
 			t.Fatal(err)
@@ -114,9 +114,9 @@ func TestCachedKymaOmitsOnlyManagedFieldsAndLastApplied(t *testing.T) {
 		if want := decoded(t, whole); !reflect.DeepEqual(slim, want) {
 			t.Fatalf("got  %+v\nwant %+v", slim, want)
 		}
-		report := decoded(t, reportOfTwenty(whole))
+		report := decoded(t, newReportWith20Modules(whole))
 		s.slimReport(&report)
-		want := decoded(t, reportOfTwenty(whole))
+		want := decoded(t, newReportWith20Modules(whole))
 		if want.Certificate = ""; !reflect.DeepEqual(report, want) {
 			t.Fatalf("got  %+v\nwant %+v", report, want)
 		}
@@ -168,8 +168,8 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 		before, s := live(), NewSlimmer()
 		kymas, all := make([]*v1beta2.Kyma, runtimes), make([]bundle.AcceptedReport, runtimes)
 		for i := range kymas {
-			kymas[i] = decoded(t, kymaOfTwenty(i))
-			if all[i] = decoded(t, reportOfTwenty(kymas[i])); slim {
+			kymas[i] = decoded(t, newKymaWith20Modules(i))
+			if all[i] = decoded(t, newReportWith20Modules(kymas[i])); slim {
 				if _, err := s.Transform(kymas[i]); err != nil {
 					t.Fatal(err)
 				}
@@ -204,7 +204,7 @@ func TestMemoryOfSharedModulesIsLimited(t *testing.T) {
 	if _, bytes := s.parts.Size(); grown > 3*maxPartsBytes/2 || bytes > maxPartsBytes {
 		t.Errorf("the stored parts occupy %d bytes and count as %d, want at most about %d", grown, bytes, maxPartsBytes)
 	}
-	used := kymaOfTwenty(0)
+	used := newKymaWith20Modules(0)
 	for hour := range 3 {
 		if _, err := s.Transform(used.DeepCopy()); err != nil {
 			t.Fatal(err)

@@ -118,7 +118,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	}
 }
 
-func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
+func TestMetricsAreTotalsOfAllShardsInAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *metricsPart {
 		p := &metricsPart{fleet: fleetstate.New(nil), isReady: func() bool { return true }}

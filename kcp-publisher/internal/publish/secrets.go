@@ -42,7 +42,7 @@ func sealSecrets(
 		if none {
 			return nil, nil, nil
 		}
-		return nil, nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
+		return nil, nil, errors.New("the runtime's agent does not report a recipient for Secrets: upgrade the agent")
 	}
 	next, tooMuch := next.SelectFitting(r.ID)
 	switch {

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	maxReadEach    = 200
-	readersOfKymas = 8
+	maxReadEach = 200
+	kymaReaders = 8
 )
 
 // ListRows returns Kymas as rows of the API server's table, or nil if a column is missing. For 10,000 Kymas, the table
@@ -202,7 +202,7 @@ func ReadDivided(
 ) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error
-	if len(d.Healthy) > 0 && len(d.unready) > readersOfKymas {
+	if len(d.Healthy) > 0 && len(d.unready) > kymaReaders {
 		unready := of
 		unready.fields = fields.OneTermNotEqualSelector("status.state", string(v1beta2.StateReady))
 		kymas, err = ReadKymas(ctx, api, unready)
@@ -233,7 +233,7 @@ func ReadEach(ctx context.Context, api client.Reader, names []types.NamespacedNa
 	var mu sync.Mutex
 	var kymas []v1beta2.Kyma
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readersOfKymas)
+	group.SetLimit(kymaReaders)
 	for _, name := range names {
 		group.Go(func() error {
 			var kyma v1beta2.Kyma

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-func imagesOfModules() map[inventory.Module]inventory.Content {
+func moduleContents() map[inventory.Module]inventory.Content {
 	contents := map[inventory.Module]inventory.Content{}
 	for _, letter := range "abcdefghij" {
 		name := "module-" + string(letter)
@@ -48,7 +48,7 @@ func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	drawImages(&out, inventory.New(inventory.ReportedRuntimes(kymas), imagesOfModules()).Select("module-b", ""), now)
+	drawImages(&out, inventory.New(inventory.ReportedRuntimes(kymas), moduleContents()).Select("module-b", ""), now)
 	for _, want := range []string{
 		"registry.example/module-b:1.7.0", "3: runtime-00000, runtime-00001, runtime-00004", "3d ago",
 		"incomplete: module module-b 1.6.0 in 1 runtime: no bundle with this version was found",
@@ -140,7 +140,7 @@ func versionsIn(runtimes []inventory.Runtime) map[inventory.Module]bool {
 // modules. The time includes the test's API server.
 func BenchmarkImages(b *testing.B) {
 	api, table := controlplanetest.New(b, 10_000, controlplanetest.BreakSome).Connect(b)
-	contents := imagesOfModules()
+	contents := moduleContents()
 	for b.Loop() {
 		runtimes, err := readReported(b.Context(), api, table,
 			controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()}, time.Now())

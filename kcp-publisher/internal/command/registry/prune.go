@@ -193,10 +193,10 @@ func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Dig
 				"no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty "+
 					"fleet is never pruned", f.api.Namespace)
 	}
-	return bundlesOfKymas(list.Items), nil
+	return publishedBundles(list.Items), nil
 }
 
-func bundlesOfKymas(kymas []v1beta2.Kyma) map[string][]digest.Digest {
+func publishedBundles(kymas []v1beta2.Kyma) map[string][]digest.Digest {
 	all := map[string][]digest.Digest{}
 	for i := range kymas {
 		var bundles []digest.Digest

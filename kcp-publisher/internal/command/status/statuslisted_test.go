@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func versionsOfSome(i int, k *v1beta2.Kyma) {
+func setSomeVersions(i int, k *v1beta2.Kyma) {
 	if i == 20 {
 		k.Status.Modules[2].State = v1beta2.StateUnmanaged
 	}
@@ -61,7 +61,7 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 		"all namespaces":                 {statusFlags{format: "table", Flags: everywhere}, unwell},
 		"all runtimes of all namespaces": {statusFlags{format: "table", all: true, Flags: everywhere}, unwell},
 	} {
-		s := controlplanetest.New(t, 100, versionsOfSome, controlplanetest.BreakSome, elsewhere)
+		s := controlplanetest.New(t, 100, setSomeVersions, controlplanetest.BreakSome, elsewhere)
 		statusOf(t, s, c.f, false, time.Now())
 		if slices.Sort(s.CompleteReads); !slices.Equal(s.CompleteReads, c.want) {
 			t.Errorf("%s: read Kymas %v, want %v", name, s.CompleteReads, c.want)

@@ -38,7 +38,7 @@ func statusOf(t *testing.T, s *controlplanetest.Server, f statusFlags, whole boo
 }
 
 func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
-	s, now := controlplanetest.New(t, 100, versionsOfSome, controlplanetest.BreakSome, elsewhere), time.Now()
+	s, now := controlplanetest.New(t, 100, setSomeVersions, controlplanetest.BreakSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
 		"fleet as a table":       {format: "table"},
 		"fleet as a wide table":  {format: formatWide},

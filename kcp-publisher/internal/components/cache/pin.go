@@ -62,7 +62,7 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 		return fmt.Errorf("pin %q: digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", name, d)
 	}
 	if name == "" || len(name) > maxNameBytes {
-		return fmt.Errorf("pin %.80q: the name must have 1 to %d bytes", name, maxNameBytes)
+		return fmt.Errorf("pin %.80q: the name must be 1 to %d bytes long", name, maxNameBytes)
 	}
 	file := pinFile(name)
 	known, ok := c.pins.Get(name)

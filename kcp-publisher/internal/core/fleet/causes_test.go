@@ -112,7 +112,7 @@ var controlPlaneScenes = []scene{
 	}, SecretMissing, "", "not found", ""},
 	{"Secret cannot be sealed", func(w *world) {
 		w.facts.SecretsError = errors.New(
-			"seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
+			"seal Secrets: the runtime's agent does not report a recipient for Secrets: upgrade the agent")
 	}, SecretsNotSealed, "", "reports no recipient", ""},
 
 	{

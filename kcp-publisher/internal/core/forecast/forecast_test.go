@@ -59,8 +59,9 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// asking returns a Kyma that requests keda. output is the published version of keda, or "" if none is published.
-func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
+// kedaKyma returns a Kyma that requests keda. published is the published version of keda, or "" if none is
+// published.
+func kedaKyma(published string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
 			Channel: "regular",
@@ -69,9 +70,9 @@ func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 			},
 		},
 	}
-	if output != "" {
+	if published != "" {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-			Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": output}},
+			Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": published}},
 		}
 	}
 	for _, change := range changes {
@@ -131,10 +132,11 @@ func forecastOf(t *testing.T, before, after Fleet) Forecast {
 func TestPromotionForecastListsVersionChanges(t *testing.T) {
 	kymas := func() map[string]*v1beta2.Kyma {
 		return map[string]*v1beta2.Kyma{
-			"a": asking("1.0.0"), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"),
-			"fast":   asking("3.0.0", inChannel("fast")),
-			"pinned": asking("1.0.0", pinned), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing),
-			"not-yet": asking(""),
+			"a": kedaKyma("1.0.0"), "b": kedaKyma("1.0.0"), "has-it": kedaKyma("2.0.0"), "newer": kedaKyma("3.0.0"),
+			"fast":   kedaKyma("3.0.0", inChannel("fast")),
+			"pinned": kedaKyma("1.0.0", pinned), "unmanaged": kedaKyma("1.0.0", unmanaged),
+			"without": kedaKyma("", nothing),
+			"not-yet": kedaKyma(""),
 		}
 	}
 	before := fleetOf(offers(t, "keda regular 1.0.0 fast 3.0.0"), kymas())
@@ -173,39 +175,40 @@ func TestForecastListsChangesByCause(t *testing.T) {
 		catalogBefore, behind string
 		want                  []string // "From To Held", with "-" for an empty field
 	}{
-		"Kyma that does not change": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
+		"Kyma that does not change": {kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, regular, nil},
 		"version that was pending before the change": {
-			asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil,
+			kedaKyma("1.0.0"), kedaKyma("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil,
 		},
 		"module moved to another channel": {
-			asking("1.0.0"), asking("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"},
+			kedaKyma("1.0.0"), kedaKyma("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"},
 		},
 		"module removed from the Kyma": {
-			asking("1.0.0"), asking("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"},
+			kedaKyma("1.0.0"), kedaKyma("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"},
 		},
 		"unknown module added to the Kyma": {
-			asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer is unknown"},
+			kedaKyma("1.0.0"), kedaKyma("1.0.0", withMailer), regular, regular,
+			[]string{"- - module mailer is unknown"},
 		},
 		"upgrade that waits for a maintenance window": {
-			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 3.0.0", []string{
+			kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, "keda regular 3.0.0", []string{
 				"1.0.0 3.0.0 the upgrade to version 3.0.0 requires downtime and waits for the maintenance window " +
 					"from 2026-11-22T01:00:00Z to 2026-11-22T05:00:00Z",
 			},
 		},
 		"upgrade that skips maintenance windows": {
-			asking("1.0.0", skipping), asking("1.0.0", skipping), regular, "keda regular 3.0.0",
+			kedaKyma("1.0.0", skipping), kedaKyma("1.0.0", skipping), regular, "keda regular 3.0.0",
 			[]string{"1.0.0 3.0.0 -"},
 		},
 		"first installation without a maintenance window": {
-			asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
+			kedaKyma(""), kedaKyma(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
 		},
 		"version without a template": {
-			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{
+			kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, "keda regular 9.0.0", []string{
 				`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`,
 			},
 		},
 		"channel removed from the module": {
-			asking("1.0.0"), asking("1.0.0"), regular, "keda fast 2.0.0", []string{
+			kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, "keda fast 2.0.0", []string{
 				`1.0.0 1.0.0 module keda: channel "regular" has no version`,
 			},
 		},
@@ -241,16 +244,16 @@ func TestForecastListsAddedAndRemovedRuntimes(t *testing.T) {
 		fleetOf(
 			snapshot,
 			map[string]*v1beta2.Kyma{
-				"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted),
+				"stays": kedaKyma("1.0.0"), "leaves": kedaKyma("1.0.0"), "left": kedaKyma("1.0.0", deleted),
 			},
 		),
 		fleetOf(
 			snapshot,
 			map[string]*v1beta2.Kyma{
-				"stays":  asking("1.0.0"),
-				"leaves": asking("1.0.0", deleted),
-				"left":   asking("1.0.0", deleted),
-				"comes":  asking(""),
+				"stays":  kedaKyma("1.0.0"),
+				"leaves": kedaKyma("1.0.0", deleted),
+				"left":   kedaKyma("1.0.0", deleted),
+				"comes":  kedaKyma(""),
 			},
 		),
 	)
@@ -262,8 +265,8 @@ func TestForecastListsAddedAndRemovedRuntimes(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
 	}
-	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name,
-		saturday); err == nil {
+	before := fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": kedaKyma("1.0.0")})
+	if _, err := New(before, fleetOf(snapshot, nil), name, saturday); err == nil {
 		t.Error("New accepted a Kyma that is missing after the change")
 	}
 }
@@ -307,7 +310,7 @@ func TestForecastListsNewRolloutsWithWaves(t *testing.T) {
 
 func TestForecastSkipsKymasThatStayInvalid(t *testing.T) {
 	snapshot := offers(t, "keda regular 2.0.0")
-	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
+	kymas := map[string]*v1beta2.Kyma{"one": kedaKyma("1.0.0")}
 	good := func(k *v1beta2.Kyma) (resolve.Request, error) {
 		return resolve.Request{Labels: k.Labels, Seed: k.Spec, Requested: k.Spec}, nil
 	}

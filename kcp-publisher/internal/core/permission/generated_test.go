@@ -135,7 +135,7 @@ these verbs. Grant authors of Kymas each verb that they need by name instead.
 
 ## How it is enforced
 
-A ValidatingAdmissionPolicy of the chart refuses a change of these settings if its author lacks the verb. The policy
+The chart's ValidatingAdmissionPolicy refuses a change to a setting if its author lacks the setting's verb. The policy
 works without the publisher's webhooks. If the API server cannot evaluate the policy, it refuses the change. The chart
 value ` + "`settingsPolicy.enabled`" + ` installs the policy.
 

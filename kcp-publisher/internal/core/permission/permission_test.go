@@ -184,7 +184,7 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 				free[name])
 		}
 	}
-	for name, selector := range namesOfAPI(t) {
+	for name, selector := range apiNames(t) {
 		check(name, restricted[selector])
 	}
 	spec := reflect.TypeFor[v1beta2.KymaSpec]()
@@ -199,7 +199,7 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	}
 }
 
-func namesOfAPI(t *testing.T) map[string]string {
+func apiNames(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "apis/operator/v1beta2/*.go"))
 	if err != nil || len(files) == 0 {

@@ -77,7 +77,7 @@ func TestFormerOwnerNeedsANewDecision(t *testing.T) {
 }
 
 // A former owner that gets the runtime back must not publish its own outdated request.
-func TestFormerOwnerContinuesTheLatestRequest(t *testing.T) {
+func TestFormerOwnerDoesNotPublishItsOutdatedRequest(t *testing.T) {
 	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
 		enrolled(s)
 		denied(s)

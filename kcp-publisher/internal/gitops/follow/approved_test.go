@@ -26,7 +26,7 @@ func pruning(allowed bool) Survey {
 	return Survey{Plan: Plan{Prune: []Key{kyma, meta}}, Live: live, allowed: allowed}
 }
 
-func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
+func TestApprovalIsValidForOneCommit(t *testing.T) {
 	f := &Follower{}
 	approved := func(kyma types.UID, module string) bool { return !f.ApprovedAt(kyma, module).IsZero() }
 	current := func(commit string) { f.current.Store(&bundle.Source{Commit: commit}) }

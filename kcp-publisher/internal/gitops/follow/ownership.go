@@ -23,7 +23,7 @@ import (
 
 const fieldManager = "kcp-publisher-git"
 
-var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
+var specPath = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
 // ownsSpec reports whether fieldManager owns all fields of an object's spec. Fields without an owner are defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
@@ -46,7 +46,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 			continue
 		}
 		if entry.Subresource == "" {
-			rest := owned.RecursiveDifference(pathOfSpec)
+			rest := owned.RecursiveDifference(specPath)
 			theirs = theirs.Union(owned.Difference(rest))
 			if owned = rest; owned.Empty() {
 				continue

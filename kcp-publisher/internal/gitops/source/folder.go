@@ -119,7 +119,7 @@ func checkHidden(files fs.FS, archive, root string) error {
 		case err != nil || entry.IsDir() || !isObjectFile(name) || name == path.Join(archive, archiveIndex):
 			return err
 		}
-		const message = "%s is in the folder of an archive, which contains %s, and is not read: move the file or the archive"
+		const message = "%s is ignored, because its folder is an archive (it contains %s): move the file or the archive"
 		return fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name)), archiveIndex)
 	})
 }

@@ -340,10 +340,10 @@ func TestArchiveDoesNotHideObjects(t *testing.T) {
 		}, ""},
 		"objects next to the index": {map[string]string{
 			"fleet/artifact-index.json": "{}", "fleet/one.yaml": kyma,
-		}, filepath.Join("fleet", "one.yaml") + " is in the folder of an archive"},
+		}, filepath.Join("fleet", "one.yaml") + " is ignored, because its folder is an archive"},
 		"objects in a folder below the index": {map[string]string{
 			"artifact-index.json": "{}", "fleet/one.yaml": kyma,
-		}, filepath.Join("fleet", "one.yaml") + " is in the folder of an archive"},
+		}, filepath.Join("fleet", "one.yaml") + " is ignored, because its folder is an archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Folder(folder(t, c.files))

@@ -48,7 +48,7 @@ var (
 	})
 	refused = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_subscriptions_refused_total",
-		Help: "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), " +
+		Help: "Refused notification requests of agents, by reason: credentials (a wrong user or password), " +
 			"limited (too many refusals, or one runtime connects too often), full (too many connections) or " +
 			"standby (another replica publishes for the runtime).",
 		Labels: []string{"reason"},
