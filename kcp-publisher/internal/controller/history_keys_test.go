@@ -144,7 +144,8 @@ func (h *history) putNextRoot(data []byte) {
 	h.removeRoots(version)
 	layer := bundle.NewBlob(bundle.MediaTypeRoot, data)
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fmt.Appendf(nil,
-		`{"schemaVersion":2,"mediaType":%q,"artifactType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
+		`{"schemaVersion":2,"mediaType":%q,"artifactType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},`+
+			`"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
 		ocispec.MediaTypeImageManifest, bundle.ArtifactTypeRoot, ocispec.MediaTypeEmptyJSON,
 		bundle.EmptyBlob().Descriptor.Digest,
 		layer.Descriptor.MediaType, layer.Descriptor.Digest, layer.Descriptor.Size))

@@ -168,9 +168,9 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	}))
 }
 
-// maxRetryDelay is the maximum delay of a retry after an error of the API server, such as a refused write during an
-// interruption of the lease. The default of controller-runtime is 17 minutes, so statuses would stay outdated for a long
-// time after the API server responds again.
+// maxRetryDelay is the maximum delay of a retry after an error from the API server, such as a rejected write during an
+// interruption of the lease. The default of controller-runtime is 17 minutes, so statuses would stay outdated for a
+// long time after the API server responds again.
 const maxRetryDelay = time.Minute
 
 func newRetryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
