@@ -42,7 +42,7 @@ type checkFlags struct {
 func New() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "check keys, rights, CRDs, registry and clock before `run`",
+		Use: "check", Short: "check keys, permissions, CRDs, registry and clock before `run`",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "check verifies the requirements of `run`: keys in the root of trust, the permissions of the chart's RBAC, " +
 			"complete CRDs, a reachable registry,\n" +
