@@ -28,8 +28,8 @@ const (
 var defaultIntervals = []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"}
 
 // measureChecks measures the cost of module checks for an idle agent with 20 modules. It compares an agent without
-// checks with an agent that runs three checks of one kind per module every 30 seconds. It does not measure jobs, because
-// the runtime has no Job controller.
+// checks with an agent that runs three checks of one kind per module every 30 seconds. It does not measure jobs,
+// because the runtime has no Job controller.
 func measureChecks(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true, PublisherFlags: defaultIntervals})
 	if err != nil {

@@ -29,8 +29,8 @@ const largePackage = 2500
 var fileCycles = map[string]string{
 	"integration/bench/scale": `agents bare commands hostile markdown notified promotion publishing restart result
 		sizes stages watching world`,
-	"integration/chaos": `authorities clones commits disasters faults operators planner promises run seen soak stage tap
-		watch`,
+	"integration/chaos": `authorities clones commits disasters enrollments faults installed mandatory mistakes namespaces
+		operators planner promises run seen soak stage suspend tap users watch`,
 	"integration/fleet": "disaster local notifications runtime share simulated start tokens",
 	"kcp-publisher/internal/controller": `announce deletion end kyma offlineafter order owner pass remotegit
 		remoteplanner rollouts watchers`,

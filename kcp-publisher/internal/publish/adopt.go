@@ -85,8 +85,8 @@ func (p *Publisher) readStored(
 }
 
 // readCached reads and verifies a runtime's bundle in the registry. If the bundle cannot be verified, the field Bundle
-// of the result is nil. An error means that the registry could not be read. opened caches decoded desired states and can
-// be nil. fetched is false if readCached used a cached state and did not fetch the bundle's documents.
+// of the result is nil. An error means that the registry could not be read. opened caches decoded desired states and
+// can be nil. fetched is false if readCached used a cached state and did not fetch the bundle's documents.
 func readCached(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documentsKey, decodedState],
 	root trust.Root, former []trust.Root,
