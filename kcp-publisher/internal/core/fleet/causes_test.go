@@ -113,7 +113,7 @@ var controlPlaneScenes = []scene{
 	{"Secret cannot be sealed", func(w *world) {
 		w.facts.SecretsError = errors.New(
 			"seal Secrets: the runtime's agent does not report a recipient for Secrets: upgrade the agent")
-	}, SecretsNotSealed, "", "reports no recipient", ""},
+	}, SecretsNotSealed, "", "does not report a recipient", ""},
 
 	{
 		"unknown module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "",

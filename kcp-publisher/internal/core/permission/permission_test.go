@@ -131,6 +131,7 @@ var exempt = map[string][]string{
 		"AnnotationIgnoreFields",
 		"AnnotationImages",
 		"AnnotationKymas",
+		"AnnotationMissingChannel",
 		"AnnotationModule",
 		"AnnotationOwnedBy",
 		"AnnotationOwnedByDeprecated",

@@ -199,10 +199,6 @@ func (p *plan) advanceWaves() {
 		if s.StartedAt == nil && p.spec.Paused {
 			return
 		}
-		if waits := p.unapprovedMessage(); waits != "" && s.StartedAt == nil {
-			p.status.State, p.status.Message = fleet.RolloutWaiting, "wave "+s.Name+" "+waits
-			return
-		}
 		if waits := p.waitMessage(i); waits != "" && !p.spec.Paused {
 			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting,
 				"wave "+s.Name+" "+waits
@@ -257,6 +253,9 @@ func (p *plan) successMessage() string {
 
 // waitMessage returns a message if a wave waits for approval or is empty. Otherwise, it returns "".
 func (p *plan) waitMessage(wave int) string {
+	if unapproved := p.unapprovedMessage(); unapproved != "" && p.status.Waves[wave].StartedAt == nil {
+		return unapproved
+	}
 	if empty := p.emptyMessage(wave); empty != "" {
 		return empty
 	}
