@@ -7,6 +7,6 @@
 // cluster and acts on the output.
 //
 // The chart's admission policies (policy/protection.yaml) enforce the same rules for tenants and for modules that
-// have their own ServiceAccount. Each entry in the table of rules (rulesof*.go) contains the Go check and the
+// have their own ServiceAccount. Each entry in the table of rules (*rules.go) contains the Go check and the
 // expressions of the policies. `make generate` writes the policies.
 package guard
