@@ -165,6 +165,9 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 				t.Errorf("got state %s with message %q, want %s with %q", got.Status.State, got.Status.Message, c.state,
 					c.message)
 			}
+			if AwaitsApproval(got.Spec, got.Status.Waves[0]) {
+				t.Error("an approval of the wave is requested, but only an approval of the removal has an effect")
+			}
 			for i, d := range decisions(round.Gates[kedaRemoval], c.runtimes) {
 				if want := []string{c.devGets, c.other}[i]; d != want {
 					t.Errorf("runtime %s: got %q, want %q", c.runtimes[i].ID, d, want)

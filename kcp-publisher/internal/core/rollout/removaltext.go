@@ -25,6 +25,19 @@ func (w *wave) countPending(r *Runtime) {
 	}
 }
 
+// isStartHeld reports whether no other wave can start, because the rollout is paused or removals wait for an operator's
+// approval. In the second case, the rollout waits, but not for the approval of a wave.
+func (p *plan) isStartHeld(wave string) bool {
+	if p.spec.Paused {
+		return true
+	}
+	waits := p.unapprovedMessage()
+	if waits != "" {
+		p.status.State, p.status.Message = fleet.RolloutWaiting, "wave "+wave+" "+waits
+	}
+	return waits != ""
+}
+
 // unapprovedMessage returns a message if removals wait for an operator's approval, or "". The first wave waits for the
 // approval of all removals, so that one decision covers the whole rollout.
 func (p *plan) unapprovedMessage() string {

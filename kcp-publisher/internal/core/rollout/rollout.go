@@ -196,7 +196,7 @@ func (p *plan) advanceWaves() {
 		if s.ProvenAt != nil {
 			continue
 		}
-		if s.StartedAt == nil && p.spec.Paused {
+		if s.StartedAt == nil && p.isStartHeld(s.Name) {
 			return
 		}
 		if waits := p.waitMessage(i); waits != "" && !p.spec.Paused {
@@ -253,9 +253,6 @@ func (p *plan) successMessage() string {
 
 // waitMessage returns a message if a wave waits for approval or is empty. Otherwise, it returns "".
 func (p *plan) waitMessage(wave int) string {
-	if unapproved := p.unapprovedMessage(); unapproved != "" && p.status.Waves[wave].StartedAt == nil {
-		return unapproved
-	}
 	if empty := p.emptyMessage(wave); empty != "" {
 		return empty
 	}
