@@ -207,7 +207,7 @@ func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 
 	require.True(t, isRefused(create("token", tokenOf("default"))))
 	require.NoError(t, create("state", func(*corev1.Secret) {}))
-	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "existing"}}
+	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent-state"}}
 	tokenOf("one")(existing)
 	require.NoError(t, w.client.Create(ctx, existing))
 	tokenOf("another")(existing)
