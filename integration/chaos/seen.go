@@ -91,9 +91,9 @@ func (s *observations) isForReplacedKey(before, p *Push) bool {
 	if s.replacedKeys[p.Key] {
 		return true
 	}
-	if p.Key == bundle.AudienceNone { // an operator revoked the key
-		s.replacedKeys[before.Key] = true
-		return true
+	if p.Key == bundle.AudienceNone { // an operator revoked the key; the next key gets the versions of this bundle
+		s.replacedKeys[before.Key] = before.Key != bundle.AudienceNone
+		return false
 	}
 	if p.Key != "" && before.Key != "" && before.Key != bundle.AudienceNone && p.Key != before.Key {
 		s.replacedKeys[before.Key] = true

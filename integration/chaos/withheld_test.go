@@ -51,24 +51,26 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Withheld, message: "bundle 12 was pushed for sim-5 with key k, which is revoked",
 	},
-	"a bundle for a revoked key changes no version": {
+	"another key gets the versions of the bundle for a revoked key": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			c.Pushed(2, withKey("k", push("sim-5", 11, "1.1.0")))
+			c.Pushed(2, withKey("k", push("sim-5", 11, "1.0.0")))
 			c.KeyRevoked(3, "sim-5", "k")
 			c.Pushed(4, withKey(bundle.AudienceNone, push("sim-5", 12, "1.0.0")))
-			c.Pushed(5, withKey("another", push("sim-5", 13, "1.0.0")))
-			passSucceededTwice(c, 6)
+			passRolloutState(c, 5, "Superseded")
+			c.Pushed(6, withKey("another", push("sim-5", 13, "1.1.0")))
+			passRolloutState(c, 7, "Superseded")
 		},
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
-			c.Pushed(2, withKey("k", push("sim-5", 11, "1.1.0")))
+			c.Pushed(2, withKey("k", push("sim-5", 11, "1.0.0")))
 			c.KeyRevoked(3, "sim-5", "k")
-			c.Pushed(4, withKey(bundle.AudienceNone, push("sim-5", 12, "1.0.0")))
-			c.Pushed(5, withKey("another", push("sim-5", 13, "1.1.0")))
-			passSucceededTwice(c, 6)
+			c.Pushed(4, withKey(bundle.AudienceNone, push("sim-5", 12, "1.1.0"))) // before the rollout was superseded
+			passRolloutState(c, 5, "Superseded")
+			c.Pushed(6, withKey("another", push("sim-5", 13, "1.1.0")))
+			passRolloutState(c, 7, "Superseded")
 		},
-		invariant: Assigned, message: "bundle 13 returns sim-5 from scaler 1.1.0 to 1.0.0",
+		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
 	"only an agent with another key forgets its bundle": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
