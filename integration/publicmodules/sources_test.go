@@ -104,21 +104,26 @@ func (m module) prepare(ctx context.Context, r release, dir string) error {
 			return err
 		}
 	}
-	added := os.DirFS(filepath.Join("testdata", m.name, "files"))
-	err = fs.WalkDir(added, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	return m.addFiles(r, dir)
+}
+
+// addFiles adds the files below testdata/NAME/files. Not all modules have such files, but all have a folder.
+func (m module) addFiles(r release, dir string) error {
+	base := filepath.Join("testdata", m.name)
+	if _, err := os.Stat(base); err != nil {
+		return err
+	}
+	return filepath.WalkDir(base, func(path string, entry fs.DirEntry, err error) error {
+		to, isFile := strings.CutPrefix(filepath.ToSlash(path), filepath.ToSlash(base)+"/files/")
+		if err != nil || entry.IsDir() || !isFile {
 			return err
 		}
-		data, err := fs.ReadFile(added, path)
+		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(dir, path), []byte(r.fill(string(data))), 0o600)
+		return os.WriteFile(filepath.Join(dir, to), []byte(r.fill(string(data))), 0o600)
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // fill replaces VERSION in a text.
