@@ -116,6 +116,23 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
+	"after a rolled back rollout, only a restored runtime keeps its version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			passRolloutState(c, 2, "RolledBack")
+			c.Restoring("sim-4")(2)
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			passRolloutState(c, 4, "RolledBack")
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			passRolloutState(c, 2, "RolledBack")
+			c.Restoring("sim-5")(2)
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			passRolloutState(c, 4, "RolledBack")
+		},
+		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
+	},
 	"a superseded rollout gives no further runtime the version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")

@@ -81,7 +81,8 @@ func (c *Checker) checkRollout(at time.Duration, r ObservedRollout) {
 
 // checkUpgrade checks that a paused, stopped, superseded or rolled-back rollout did not update a runtime. It reports a
 // violation only if the rollout was in this state both before and after the update, and did not list the runtime in
-// ObservedRollout.Granted. Another rollout can return runtimes to the version of a superseded rollout.
+// ObservedRollout.Granted. Another rollout can return runtimes to the version of a superseded rollout. A runtime that
+// was restored can have the version already, and keeps it until a bundle rolls it back.
 func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []ObservedRollout) {
 	before, after := newestTo(c.previousRollouts, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
@@ -92,7 +93,8 @@ func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Observ
 	c.check(at, Assigned, !before.Mistyped || !after.Mistyped,
 		"bundle %d gives %s %s to %s, but the first wave of rollout %s selects no runtime", g.sequence, c.staged, g.to,
 		g.runtime, after.Rollout)
-	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] || slices.Contains(before.Granted, g.runtime),
+	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] ||
+		slices.Contains(before.Granted, g.runtime) || c.isRestored(at, g.runtime),
 		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
 		after.State)
 }
