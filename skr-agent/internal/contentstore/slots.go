@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -25,14 +26,19 @@ const scanWorkers = 16
 var ErrFull = errors.New("all Secrets for content are in use: reduce the number of modules, or allow the agent to " +
 	"access all Secrets of its namespace")
 
-// SlotNames returns the names of all slots. The agent's role must contain them.
-func SlotNames() []string {
+// slotNames contains the names of all slots, sorted.
+var slotNames = listSlotNames()
+
+func listSlotNames() []string {
 	names := make([]string, 0, slotCount)
 	for n := range slotCount {
 		names = append(names, fmt.Sprintf("%sslot-%03d", secretPrefix, n))
 	}
 	return names
 }
+
+// SlotNames returns the names of all slots. The agent's role must contain them.
+func SlotNames() []string { return slices.Clone(slotNames) }
 
 // slots stores Secrets under a fixed set of names, because RBAC cannot grant access to names that contain a digest. An
 // annotation of a slot contains the name that byName would use. Reads are requests for single slots, because a role
@@ -95,7 +101,7 @@ func (s *slots) scanOnce(ctx context.Context) error {
 func (s *slots) slotOf(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, slot := range SlotNames() {
+	for _, slot := range slotNames {
 		if known, isUsed := s.used[slot]; isUsed && known.Name == name {
 			return slot
 		}
@@ -130,7 +136,7 @@ func (s *slots) listBlob(ctx context.Context, digestLabel string) ([]metav1.Part
 func (s *slots) known(matches func(metav1.PartialObjectMetadata) bool) (all []metav1.PartialObjectMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, slot := range SlotNames() {
+	for _, slot := range slotNames {
 		if o, isUsed := s.used[slot]; isUsed && o.Labels[v1beta2.LabelContent] != "" && matches(o) {
 			all = append(all, o)
 		}
@@ -174,7 +180,7 @@ func (s *slots) create(ctx context.Context, secret *corev1.Secret) (stored strin
 func (s *slots) reserve(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, slot := range SlotNames() {
+	for _, slot := range slotNames {
 		if _, isUsed := s.used[slot]; !isUsed {
 			s.used[slot] = metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			return slot, nil
@@ -213,7 +219,7 @@ func (s *slots) scan(ctx context.Context) error {
 		s.used = map[string]metav1.PartialObjectMetadata{}
 	}
 	s.mu.Unlock()
-	for _, slot := range SlotNames() {
+	for _, slot := range slotNames {
 		workers.Go(func() error { return s.refresh(ctx, slot) })
 	}
 	if err := workers.Wait(); err != nil {

@@ -61,14 +61,13 @@ func (r *Round) addTrack(
 		return
 	}
 	if spec := nextRollout(policy, track, followers.Channel, newest, followers.Runtimes); spec != nil {
-		next := &fleet.Rollout{Spec: *spec}
-		next.Name = ObjectName(track, spec.Revision)
-		rollouts, newest = append(rollouts, next), next
+		newest = newRollout(track, *spec)
+		rollouts = append(rollouts, newest)
 	}
 	if newest == nil {
 		return
 	}
-	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
+	if hasSucceeded(newest) {
 		// The newest Rollout succeeded, so runtimes that were offline can be updated immediately.
 		r.addRecordedGate(r.recordSuccess(newest, followers.Runtimes, now))
 		r.deleteOld(rollouts)

@@ -104,6 +104,11 @@ func IsFinished(state fleet.RolloutState) bool {
 	return false
 }
 
+// hasSucceeded reports whether a Rollout has succeeded and no operator has undone it.
+func hasSucceeded(r *fleet.Rollout) bool {
+	return r.Status.State == fleet.RolloutSucceeded && !r.Spec.Undo
+}
+
 // plan computes one Step of a rollout.
 type plan struct {
 	name    string

@@ -22,7 +22,8 @@ func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 	return ""
 }
 
-// ObjectName returns a name for the Rollout of a track with this revision. Names of different tracks differ.
+// ObjectName returns a name for the Rollout of a track with this revision. Names of different tracks differ, except if
+// a channel is called fleet.VersionRemoved.
 func ObjectName(track Track, revision int64) string {
 	// Shorten the module's name, because the whole name can be at most 253 bytes.
 	const maxModule = 180
@@ -39,6 +40,13 @@ func ObjectName(track Track, revision int64) string {
 		name += "-" + fleet.VersionRemoved
 	}
 	return fmt.Sprintf("%s-%d", name, revision)
+}
+
+// newRollout returns a new Rollout of a track.
+func newRollout(track Track, spec fleet.RolloutSpec) *fleet.Rollout {
+	r := &fleet.Rollout{Spec: spec}
+	r.Name = ObjectName(track, spec.Revision)
+	return r
 }
 
 // nextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes
@@ -136,18 +144,31 @@ func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 // as the last good version of a track without earlier rollouts. It returns "" if at least as many runtimes already have
 // the promoted version, because no rollout is needed.
 func mostCommonVersion(promoted string, runtimes []Runtime) string {
+	votes := countVersions(runtimes)
+	best := mostCommon(votes, func(version string) bool { return bundle.IsOlder(version, promoted) })
+	if votes[promoted] >= votes[best] {
+		return ""
+	}
+	return best
+}
+
+// countVersions returns the number of runtimes with each version.
+func countVersions(runtimes []Runtime) map[string]int {
 	votes := map[string]int{}
 	for i := range runtimes {
 		votes[runtimes[i].Version]++
 	}
+	return votes
+}
+
+// mostCommon returns the version with the most votes among the candidates, or "". If several versions have the most
+// votes, it returns the first one in the order of strings.
+func mostCommon(votes map[string]int, isCandidate func(version string) bool) string {
 	best := ""
 	for _, version := range slices.Sorted(maps.Keys(votes)) { // sorting is cheap, because a fleet has few versions
-		if bundle.IsOlder(version, promoted) && (best == "" || votes[version] > votes[best]) {
+		if isCandidate(version) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}
-	}
-	if votes[promoted] >= votes[best] {
-		return ""
 	}
 	return best
 }

@@ -1,11 +1,8 @@
 package rollout
 
 import (
-	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -27,16 +24,15 @@ func (r *Round) addRemoval(
 ) {
 	newest := NewestRollout(rollouts)
 	if spec := nextRemoval(policy, track, followers, newest); spec != nil {
-		next := &fleet.Rollout{Spec: *spec}
-		next.Name = ObjectName(track, spec.Revision)
-		rollouts, newest = append(rollouts, next), next
+		newest = newRollout(track, *spec)
+		rollouts = append(rollouts, newest)
 	}
 	switch {
 	case newest == nil:
 		return
 	case isRemovalUnrestricted(newest, policy):
 		r.recordOffer(newest, followers, now)
-	case newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo:
+	case hasSucceeded(newest):
 		r.addRecordedGate(r.recordOffer(newest, followers, now))
 	default:
 		step := Plan(newest.Name, newest.Spec, newest.Status, followers.Runtimes,
@@ -50,7 +46,7 @@ func (r *Round) addRemoval(
 // isRemovalUnrestricted reports whether the publisher can remove a module from all runtimes at once, because no policy
 // applies to new removals and the newest removal has succeeded.
 func isRemovalUnrestricted(newest *fleet.Rollout, policy *fleet.RolloutPolicy) bool {
-	return policy == nil && newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo
+	return policy == nil && hasSucceeded(newest)
 }
 
 // channelVersion returns the version of the track's channel. If the catalog offers a removed module again, this is the
@@ -103,19 +99,7 @@ func isFollowedByRemoval(ended *fleet.Rollout, runtimes []Runtime) bool {
 
 // mostCommonInstalled returns the most common version of the runtimes that still have the module, or "".
 func mostCommonInstalled(runtimes []Runtime) string {
-	votes := map[string]int{}
-	for i := range runtimes {
-		if runtimes[i].Version != fleet.VersionRemoved {
-			votes[runtimes[i].Version]++
-		}
-	}
-	best := ""
-	for _, version := range slices.Sorted(maps.Keys(votes)) {
-		if best == "" || votes[version] > votes[best] {
-			best = version
-		}
-	}
-	return best
+	return mostCommon(countVersions(runtimes), func(version string) bool { return version != fleet.VersionRemoved })
 }
 
 // recordOffer records the first time at which the catalog offered the module again after a successful removal.
@@ -124,11 +108,6 @@ func (r *Round) recordOffer(ended *fleet.Rollout, followers Followers, now time.
 		return ended
 	}
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{Now: now})
-	released := p.currentTime()
-	next := ended.DeepCopy()
-	next.Status.ReleasedAt = &released
-	if !equality.Semantic.DeepEqual(ended.Status, next.Status) {
-		r.Update = append(r.Update, next)
-	}
-	return next
+	p.status.ReleasedAt = new(p.currentTime())
+	return r.updateEnded(ended, p.status)
 }

@@ -41,8 +41,7 @@ func RestFilter(
 		if newest == nil {
 			return FindPolicy(policies, track) == nil
 		}
-		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo &&
-			lastGoodVersion(newest) == channel && !takesFinalValues(newest, now)
+		return hasSucceeded(newest) && lastGoodVersion(newest) == channel && !takesFinalValues(newest, now)
 	}
 }
 
