@@ -1,4 +1,4 @@
-// Command bench measures operations for which users of kyma-pull wait. It prints a table and writes it to
+// Command bench measures operations that users of kyma-pull wait for. It prints a table and writes it to
 // bench/results.txt. Times on a shared machine vary, so the table shows ratios between measurements of the same run.
 package main
 

@@ -12,7 +12,7 @@ import (
 )
 
 // startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. connection is the
-// name by which steps of the plan refer to the proxy.
+// proxy's name in the steps of the plan.
 func (s *stage) startProxy(connection, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {

@@ -31,8 +31,7 @@ type Push struct {
 	// Issued is the time when the publisher decided to publish the bundle, or 0 if this time is unknown. A slow
 	// registry can accept the bundle much later.
 	Issued time.Duration
-	// Key is the thumbprint of the agent key for which the bundle is issued, or empty. An agent with another key
-	// refuses the bundle.
+	// Key is the thumbprint of the agent key in the bundle, or empty. An agent with another key refuses the bundle.
 	Key string
 	// NextCA is the registry CA that the bundle announces, or empty.
 	NextCA string
@@ -52,7 +51,7 @@ type Reported struct {
 	Confirmed bool
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
-	// Answered maps each module for which the report contains a result to its version.
+	// Answered contains the version of each module that has a result in the report.
 	Answered map[string]string
 	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool

@@ -41,8 +41,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the name by which tests refer to a page: its file name, prefixed with the chart if several charts
-// have a file with this name.
+// pageName returns a page's name in tests: its file name, prefixed with the chart if several charts have a file with
+// this name.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":

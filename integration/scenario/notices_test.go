@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The test causes each problem for which the publisher posts an Event to the operators' webhook.
+// The test causes each problem that the publisher reports to the operators' webhook.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
 	suite.Long(t) // the short suite runs TestFailedCanaryRollsBackCanariesOnly and TestSilenceAndRecoveryEmitOneEventEach
 	ctx := t.Context()

@@ -27,7 +27,7 @@ import (
 )
 
 // refuse creates an admission policy in the runtime, as a tenant could, and waits until it takes effect. The policy
-// rejects objects for which the CEL expression is false. The returned function removes the policy.
+// rejects an object if the CEL expression is false. The returned function removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()

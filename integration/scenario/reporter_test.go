@@ -130,8 +130,8 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server reject status updates of one Kyma for which a CEL expression is true. The returned
-// function removes the policy.
+// denyStatus makes the API server reject a status update of one Kyma if a CEL expression is true. The returned function
+// removes the policy.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -22,7 +22,7 @@ import (
 type module struct {
 	name, component, from, to string
 	// components contains the registry paths and archives with the module. templates contains the ModuleTemplates of
-	// both versions. Both are empty for the sample module, for which samples contains the versions.
+	// both versions. Both are empty for the sample module: samples contains its versions.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label on Kymas by which the RolloutPolicy's waves select them.
+// labelStage is the label of Kymas in the selectors of the RolloutPolicy's waves.
 const labelStage = "stage"
 
 // twoWaves returns two waves: the canary, then the other runtime. A failure rolls back the version.

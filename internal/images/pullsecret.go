@@ -16,9 +16,9 @@ import (
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const pullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. Workloads for which isOperator
-// returns true also get the Secret's name in pullSecretVariable. It returns an error if an operator already has this
-// variable.
+// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. If isOperator
+// returns true for a workload, the workload also gets the Secret's name in pullSecretVariable. AddPullSecret returns an
+// error if an operator already has this variable.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
 ) error {

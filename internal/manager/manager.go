@@ -94,7 +94,7 @@ func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 			"not wait",
 		"leader-election-lease-duration": "time after which another replica acquires a lease that is not renewed; " +
 			"the leader renews the lease after a third of this time",
-		"leader-election-renew-deadline": "time for which the leader retries to renew its lease before it exits; " +
+		"leader-election-renew-deadline": "time after which a leader that cannot renew its lease exits; " +
 			"it writes nothing after the lease has expired",
 		"leader-election-retry-period": "time between two attempts to acquire the lease, or to repeat a failed " +
 			"renewal",

@@ -17,7 +17,7 @@ import (
 // defaultPollInterval is the default interval at which an agent polls for bundles.
 const defaultReportInterval, defaultPollInterval = 5 * time.Minute, time.Minute
 
-// maxQuietTime returns the longest time for which the publisher may not receive a report from a healthy runtime. agent
+// maxQuietTime returns the longest time between two reports that the publisher receives from a healthy runtime. agent
 // is the agents' poll interval, and report is their report interval; 0 stands for the default. poll is the publisher's
 // poll interval.
 func maxQuietTime(agent, report, poll time.Duration) time.Duration {

@@ -36,7 +36,7 @@ type RemotePlanner struct {
 	// unplannedSince is the time at which this shard first read control plane objects that the planner has not
 	// announced yet. It is zero if the planner has announced all of them.
 	unplannedSince time.Time
-	// cached is the last announced commit for which all objects are in this process's caches.
+	// cached is the last announced commit with all its objects in this process's caches.
 	cached cachedCommit
 }
 

@@ -49,8 +49,7 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted lists the modules and versions for which the images could not be determined. The file does not contain
-	// these images.
+	// Unlisted lists the modules and versions with unknown images. The file does not contain these images.
 	Unlisted []string
 	// Modules describes how the images of each module were found, sorted by module.
 	Modules []ModuleImages

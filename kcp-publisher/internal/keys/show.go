@@ -184,7 +184,7 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// SigningRole returns the role for which a key currently signs, or "". If the current key of a role cannot be read,
+// SigningRole returns the role that currently signs with a key, or "". If the current key of a role cannot be read,
 // SigningRole treats every key that the root of trust lists for the role as current.
 func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()

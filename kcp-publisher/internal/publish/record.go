@@ -55,8 +55,8 @@ const (
 // writeLimit enforces maxDocumentBytes for one runtime.
 type writeLimit struct {
 	limiter *rate.Limiter
-	// countedState is the digest of the desired state for which documents were last counted. They are not counted a
-	// second time.
+	// countedState is the digest of the last desired state whose documents were counted. They are not counted a second
+	// time.
 	countedState digest.Digest
 }
 

@@ -46,7 +46,7 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	w.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = as
-	// Without this mapper, the client would send discovery requests, for which the user has no permission.
+	// Without this mapper, the client would send discovery requests, but the user does not have permission for them.
 	c, err := client.New(config, client.Options{Scheme: w.scheme, Mapper: w.client.RESTMapper()})
 	require.NoError(w, err)
 	return c

@@ -253,8 +253,8 @@ func ReadEach(ctx context.Context, api client.Reader, names []types.NamespacedNa
 	return kymas, group.Wait()
 }
 
-// DivideRows separates runtimes for which the table row is sufficient from Kymas that must be read. It returns the zero
-// value if reading all Kymas is cheaper.
+// DivideRows returns the runtimes with a sufficient table row, and the Kymas that must be read because their row is not
+// sufficient. It returns the zero value if reading all Kymas is cheaper.
 func DivideRows(rows []fleet.Row, sufficient func(fleet.Row) (fleet.Runtime, bool)) DividedRuntimes {
 	d := DividedRuntimes{Healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {

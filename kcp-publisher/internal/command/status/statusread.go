@@ -61,8 +61,8 @@ func (f *statusFlags) showsWhole() bool {
 
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divideRuntimes separates runtimes for which the table row is sufficient from Kymas that must be read. It returns the
-// zero value if all Kymas must be read, or if reading all of them is cheaper.
+// divideRuntimes returns the runtimes with a sufficient table row, and the Kymas that must be read because their row is
+// not sufficient. It returns the zero value if all Kymas must be read, or if reading all of them is cheaper.
 func (f *statusFlags) divideRuntimes(
 	rows []fleet.Row, rollouts fleet.Rollouts, now time.Time,
 ) controlplane.DividedRuntimes {

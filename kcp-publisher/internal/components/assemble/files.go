@@ -33,7 +33,7 @@ type Files struct {
 	DefaultCR []byte
 	// Checks contains the checks of the module, in YAML, or is empty.
 	Checks []byte
-	// Kubernetes describes the cluster for which Check renders a chart.
+	// Kubernetes describes the cluster that Check assumes when it renders a chart.
 	Kubernetes render.Capabilities
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool

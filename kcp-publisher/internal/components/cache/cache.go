@@ -61,8 +61,7 @@ type Stats struct {
 	// Damaged counts files that were damaged and therefore fetched again.
 	Damaged int64
 	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads for which the content could not be stored on disk. Failure is the error from the last of
-	// them.
+	// Unstored counts reads of content that could not be stored on disk. Failure is the last error.
 	Unstored int64
 	Failure  string
 	Bytes    int64 // estimated size of all files

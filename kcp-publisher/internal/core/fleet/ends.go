@@ -35,7 +35,7 @@ func RootExpiryWarning(expiry, now time.Time) *Cause {
 }
 
 // certificatesMessage returns a message about reporting runtimes with agent certificates that have expired or expire
-// soon. It returns "" if there are no such runtimes.
+// soon. If all certificates remain valid, it returns "".
 func certificatesMessage(in Input) string {
 	var names []string
 	all := 0

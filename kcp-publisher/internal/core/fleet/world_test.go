@@ -38,8 +38,8 @@ type world struct {
 	rollouts []v1alpha1.Rollout
 	// lastReport is the time of the last report, and now is the time of the evaluation.
 	lastReport, now time.Time
-	// holding describes a partially applied Git commit, during which the publisher only renews bundles. It is empty if
-	// there is none.
+	// holding describes a partially applied Git commit, or is empty. During the commit, the publisher only renews
+	// bundles.
 	holding string
 	// untouched is true if the test has set the Kyma's status itself, so that it must not be computed from the facts.
 	untouched bool
@@ -161,7 +161,7 @@ func (w *world) failed(err error) *world {
 }
 
 // The catalog contains module keda and the beta module beta. Channel regular of keda has version 1.0.0. Channel fast
-// has version 1.1.0, for which no ModuleTemplate exists.
+// has version 1.1.0, but this version has no ModuleTemplate.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.ComponentRef]resolve.Content, changes ...func(*resolve.Request),
 ) *world {

@@ -31,7 +31,7 @@ type Facts struct {
 	Problems []bundle.Problem
 	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
 	Templates map[string]v1beta2.PartialMeta
-	// SelectedVersions contains the modules in the latest bundle for which a rollout selected the version.
+	// SelectedVersions contains the modules in the latest bundle that have a version from a rollout.
 	SelectedVersions map[string]v1beta2.GivenVersion
 	// EndedWaves is true for each module in SelectedVersions if the rollout has ended the runtime's wave.
 	EndedWaves map[string]bool

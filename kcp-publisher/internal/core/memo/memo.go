@@ -55,7 +55,7 @@ func (m *Memo[K, V]) Put(key K, value V) {
 	m.values.put(key, value)
 }
 
-// Prune drops the values for which outdated returns true.
+// Prune drops outdated values.
 func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

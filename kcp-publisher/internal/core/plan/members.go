@@ -143,7 +143,7 @@ func hashRequest(request resolve.Request, snapshot *catalog.Snapshot) requestKey
 }
 
 // Tracks returns the runtimes that follow each track (a module in a channel), with the module's state in each runtime.
-// It omits tracks for which atRest returns true. atRest can be nil.
+// It omits a track if atRest returns true. atRest can be nil.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members with the same modules share a FollowedChannels slice. The tracks of a slice are computed only once.
@@ -177,8 +177,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// followersOf returns the entry of each track in follows, and adds missing entries to tracks. The entry is nil for a
-// track for which atRest returns true.
+// followersOf returns the entry of each track in follows, and adds missing entries to tracks. If atRest
+// returns true, the entry is nil.
 func followersOf(
 	follows []resolve.FollowedChannel, tracks map[rollout.Track]*rollout.Followers,
 	atRest func(rollout.Track, string) bool,

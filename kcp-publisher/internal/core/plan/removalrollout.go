@@ -57,7 +57,7 @@ func trackedRemovals(kyma *v1beta2.Kyma) []trackedRemoval {
 	}
 	request, err := parseRequest(kyma)
 	if err != nil {
-		return nil // the publisher publishes no bundle for a Kyma with invalid annotations
+		return nil // the publisher does not publish bundles for a Kyma with invalid annotations
 	}
 	var all []trackedRemoval
 	for _, module := range slices.Sorted(maps.Keys(found)) {

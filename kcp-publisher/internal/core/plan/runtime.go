@@ -17,7 +17,7 @@ import (
 // Runtime contains the data about a runtime that determines its next bundle, except the module request.
 type Runtime struct {
 	ID string
-	// Audience is the cluster and the key for which the bundle is issued.
+	// Audience is the cluster and the key that can use the bundle.
 	Audience bundle.Audience
 	// Key is the agent's enrolled public key, or nil. RequestsCertificate is true if the agent requests a certificate
 	// for this key.

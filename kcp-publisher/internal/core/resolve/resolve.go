@@ -48,8 +48,8 @@ type Request struct {
 	IsDeleting bool
 	// Gates maps each track (a module in a channel) to the decision of its rollout for the runtime.
 	Gates map[rollout.Track]rollout.Decision
-	// CatalogVersions maps each track for which a rollout delays the new version to the version in the runtime's
-	// catalog.
+	// CatalogVersions contains tracks with a new version that a rollout delays. It maps each of them to the version in
+	// the runtime's catalog.
 	CatalogVersions map[rollout.Track]string
 	// Checks maps each track to the checks that its rollout adds.
 	Checks map[rollout.Track]rollout.WaveChecks
@@ -112,8 +112,8 @@ type Result struct {
 	// Versions maps each module to the version in its manifest. For a requested module without a manifest, it is the
 	// last version.
 	Versions map[string]string
-	// HeldProblems contains messages about modules for which a rollout delays the new version. They are not part of
-	// State, so agents do not receive them.
+	// HeldProblems contains messages about modules with a new version that a rollout delays. They are not part of State,
+	// so agents do not receive them.
 	HeldProblems []bundle.Problem
 	// Remarks contains messages about modules without a problem, for example that a rollback installed their version.
 	Remarks []bundle.Problem

@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Share is the set of Kymas for which a process or shard is responsible: the Kymas that match a selector and have a
-// runtime in one shard. The zero value contains all Kymas.
+// Share is the set of Kymas that a process or shard publishes: the Kymas that match a selector and have a runtime in
+// one shard. The zero value contains all Kymas.
 type Share struct {
 	// Selector selects Kymas by their labels. Nil selects all Kymas.
 	Selector labels.Selector

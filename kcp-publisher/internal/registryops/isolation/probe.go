@@ -26,8 +26,8 @@ type rule int
 const (
 	// mustNotRead treats each successful response as a leak.
 	mustNotRead rule = iota
-	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload, for which the
-	// client must send the blob's bytes.
+	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload: the client
+	// must still send the blob's bytes.
 	mustNotMount
 	// mustNotWrite treats a successful response as a leak, and also an error that only clients with write access
 	// receive.

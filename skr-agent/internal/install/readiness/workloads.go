@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// workloadState returns the state of built-in kinds for which kstatus would mislead users, such as a running Job. ok
-// is false for other kinds.
+// workloadState returns the state of built-in kinds if the result of kstatus would mislead users, such as a running
+// Job. ok is false for other kinds.
 func workloadState(s Observation) (state v1beta2.State, message string, ok bool) {
 	o := s.Object
 	if o.GetDeletionTimestamp() != nil {
