@@ -97,6 +97,11 @@ type Truncated struct {
 	Requested int `json:"asked,omitempty"`
 }
 
+// HasApplied reports whether the runtime has applied the bundle with this digest, according to the report.
+func (r Report) HasApplied(bundle digest.Digest) bool {
+	return bundle != "" && r.Observed != nil && r.Observed.Digest == bundle
+}
+
 // OmitsModules reports whether the report omits installed modules.
 func (r Report) OmitsModules() bool { return r.Truncated != nil && r.Truncated.Modules > 0 }
 

@@ -277,11 +277,7 @@ func olderTime(a, b time.Time) time.Time {
 // if before already contained one.
 func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
-	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||
-		r.Published.Digest == "" || r.Observed.Heard == nil {
-		return 0, false
-	}
-	if was := before.Runtime; was != nil && was.Observed != nil && was.Observed.Digest == r.Observed.Digest {
+	if !r.HasAppliedNewest() || r.Observed.Heard == nil || before.Runtime.HasApplied(r.Published.Digest) {
 		return 0, false
 	}
 	return max(r.Observed.Heard.Sub(r.Published.Time.Time), 0), true

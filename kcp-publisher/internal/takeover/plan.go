@@ -276,7 +276,7 @@ func UnreadyReason(kyma *v1beta2.Kyma) string {
 			why += ": " + s.Takeover.Message
 		}
 		return why
-	case s.Observed.Digest != s.Published.Digest:
+	case !s.HasAppliedNewest():
 		return fmt.Sprintf("the runtime has not reported bundle %d yet", s.Published.Sequence)
 	case kyma.Status.State != v1beta2.StateReady:
 		return fmt.Sprintf("the state of the Kyma is %q: see `kcp-publisher why %s`", kyma.Status.State,

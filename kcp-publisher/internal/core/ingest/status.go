@@ -193,12 +193,7 @@ func decidingCondition(conditions []metav1.Condition) *metav1.Condition {
 
 // isApplied reports whether the latest report lists the latest bundle as applied.
 func isApplied(facts Facts) bool {
-	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
-		facts.Report.Observed.Digest == facts.Published.Digest
-}
-
-func hasApplied(r *v1beta2.RuntimeStatus, facts Facts) bool {
-	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
+	return facts.Published != nil && facts.Report != nil && facts.Report.HasApplied(facts.Published.Digest)
 }
 
 func setAccepted(
@@ -217,14 +212,14 @@ func setAccepted(
 			fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
-	case facts.IsCarried && !hasApplied(r, facts):
+	case facts.IsCarried && !r.HasApplied(facts.Published.Digest.String()):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
 			fmt.Sprintf("bundle %d must be carried to the runtime, or the runtime's report to the control plane",
 				facts.Published.Predicate.Sequence), false)
-	case !hasApplied(r, facts) && reportedTrouble(facts) != nil &&
+	case !r.HasApplied(facts.Published.Digest.String()) && reportedTrouble(facts) != nil &&
 		reportedTrouble(facts).Reason == v1beta2.ReasonStorageRefused:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, reportedTrouble(facts).Message, false)
-	case !hasApplied(r, facts):
+	case !r.HasApplied(facts.Published.Digest.String()):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending,
 			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:

@@ -67,8 +67,7 @@ func FinalizeReason(
 		began = issued // the runtime cannot learn of the deletion before the bundle was created
 	}
 	switch waited := now.Sub(began); {
-	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&
-		published.Predicate.Deleting &&
+	case report != nil && report.HasApplied(published.Digest) && published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.OmitsModules() && report.Kyma == nil:
 		return v1beta2.ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
 	case isMarkedGone(kyma):

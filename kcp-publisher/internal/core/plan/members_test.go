@@ -61,9 +61,11 @@ func readyKyma(name string) *v1beta2.Kyma {
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
 	kyma.Status.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Version: "2.0.0"}}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Features: []string{"checks"}},
+		Observed: &v1beta2.ObservedBundle{
+			Time: metav1.NewTime(noon), Features: []string{"checks"}, Digest: "sha256:a",
+		},
 		Published: &v1beta2.PublishedBundle{
-			Versions: map[string]string{"keda": "2.0.0"},
+			Digest: "sha256:a", Versions: map[string]string{"keda": "2.0.0"},
 			Given: map[string]v1beta2.GivenVersion{
 				"keda": {Rollout: "keda-regular-1", State: v1beta2.StateReady, Ready: true},
 			},

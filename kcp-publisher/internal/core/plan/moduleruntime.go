@@ -63,7 +63,7 @@ func reportedState(
 	status *v1beta2.RuntimeStatus, modules []v1beta2.ModuleStatus, module string,
 ) (state v1beta2.State, current bool) {
 	version, published := status.Published.Versions[module]
-	if !published || status.Observed == nil || status.Observed.Digest != status.Published.Digest {
+	if !published || !status.HasAppliedNewest() {
 		return "", false
 	}
 	for i := range modules {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
@@ -92,8 +94,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 // runningVersions maps each module whose published version failed to the older version that still runs. It returns nil
 // if the report is not about the published bundle.
 func runningVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
-	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
-		report.Observed.Digest.String() != status.Published.Digest {
+	if status == nil || status.Published == nil || report == nil ||
+		!report.HasApplied(digest.Digest(status.Published.Digest)) {
 		return nil
 	}
 	versions := map[string]string{}

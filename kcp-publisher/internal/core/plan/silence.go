@@ -101,11 +101,7 @@ func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 // pending.
 func IsResting(kyma *v1beta2.Kyma) bool {
 	status := kyma.Status.Runtime
-	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil ||
-		status.Published == nil || status.Observed == nil {
-		return false
-	}
-	if status.Published.Digest == "" || status.Observed.Digest != status.Published.Digest {
+	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || !status.HasAppliedNewest() {
 		return false
 	}
 	return status.Takeover == nil || status.Takeover.Done == status.Takeover.Published

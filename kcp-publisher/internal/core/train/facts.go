@@ -52,7 +52,7 @@ func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string) {
 		if published == c.Version && slices.ContainsFunc(r.Published.Given[module].Checks, isFailed) {
 			c.FailedChecks++
 		}
-		isCurrent = r.Observed != nil && r.Observed.Digest == r.Published.Digest
+		isCurrent = r.HasAppliedNewest()
 	}
 	if published == "" || bundle.IsOlder(published, c.Version) {
 		c.Behind++

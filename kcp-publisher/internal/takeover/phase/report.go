@@ -3,6 +3,7 @@ package phase
 import (
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -14,8 +15,7 @@ import (
 func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, reported := r.Takeover, report.Takeover
 	if t == nil || reported == nil || string(reported.Phase) != t.Published || r.Published == nil ||
-		report.Observed == nil ||
-		report.Observed.Digest.String() != r.Published.Digest {
+		!report.HasApplied(digest.Digest(r.Published.Digest)) {
 		return
 	}
 	t.Heard, t.Message = true, bundle.Bounded(reported.Message, bundle.MaxMessageBytes)
