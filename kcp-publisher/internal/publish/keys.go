@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // Keys contains a Publisher's signing keys and the root of trust that lists them.
@@ -210,28 +209,3 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 
 // Root returns the root of trust that the Publisher currently uses.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
-
-// nextCertificate returns the agent certificate for the runtime's next bundle. It issues a new certificate if the agent
-// requested one and a renewal is due. Otherwise, it returns the certificate in the last bundle. checked caches the last
-// valid certificate.
-func (k *Keys) nextCertificate(
-	last *plan.PublishedBundle, r plan.Runtime, validity time.Duration, checked *certificateCache, now time.Time,
-) (string, error) {
-	if r.Key == nil || k.EnrollSigner == nil {
-		return "", nil
-	}
-	var known string
-	var renew time.Time
-	if last != nil && last.Predicate.Certificate != "" {
-		before, err := checked.check(k, last.Predicate.Certificate, r.ID, now)
-		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint &&
-			(before.Kyma.IsZero() || before.Kyma.Matches(r.Kyma)) {
-			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
-		}
-	}
-	if !r.RequestsCertificate || known != "" && now.Before(renew) {
-		return known, nil
-	}
-	from := now.UTC().Truncate(time.Second)
-	return trust.IssueCertificate(k.EnrollSigner, k.Root.Fleet, r.ID, r.Kyma, r.Key, from, from.Add(validity))
-}

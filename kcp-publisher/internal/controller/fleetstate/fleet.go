@@ -3,13 +3,20 @@
 package fleetstate
 
 import (
+	"crypto"
 	"sync"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
@@ -138,4 +145,171 @@ func (f *Fleet) RemainingDelay(key Key, now time.Time) time.Duration {
 		return r.Backoff.Remaining(now)
 	}
 	return 0
+}
+
+// Runtime is a publisher's in-memory state of one runtime.
+type Runtime struct {
+	// UID is the Kyma's UID, and ID is the runtime ID. If one of them changes, Fleet resets the other fields.
+	UID    types.UID
+	ID     string
+	Report Report
+	// NotifiedCount counts the notifications about new reports of the runtime.
+	NotifiedCount int64
+	ChangedCount  int64
+	// Settled is the last reconcile that left no work pending.
+	Settled SettledReconcile
+	Pending PendingWork
+	Backoff *Backoff
+	// changeEvents and problemEvents limit the rate of Events about the runtime's reports. They are nil before the
+	// first Event.
+	changeEvents, problemEvents *rate.Limiter
+	// pushLimit limits the rate of bundles that are published because of the runtime's reports. It is nil before the
+	// first bundle.
+	pushLimit *rate.Limiter
+	// CountedSeries contains the metrics that count this runtime.
+	CountedSeries CountedSeries
+	// WrittenKyma is the Kyma as this process last wrote it, if the write added versions that rollouts selected to the
+	// status. It is nil as soon as the cache contains this status.
+	WrittenKyma *v1beta2.Kyma
+	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the
+	// Kyma uses it.
+	Published *publish.Record
+}
+
+// reset resets the state after a user has recreated the Kyma or after its runtime ID has changed. It keeps counters,
+// pending work, the backoff and the rate limits, because they also apply to the new Kyma.
+func (r *Runtime) reset(uid types.UID, id string) {
+	*r = Runtime{
+		UID: uid, ID: id, NotifiedCount: r.NotifiedCount, ChangedCount: r.ChangedCount, Pending: r.Pending,
+		Backoff:       r.Backoff,
+		CountedSeries: r.CountedSeries, changeEvents: r.changeEvents, problemEvents: r.problemEvents, pushLimit: r.pushLimit,
+	}
+}
+
+// ReconcileInput contains all inputs of a reconcile except the current time.
+type ReconcileInput struct {
+	// Version is the Kyma's resource version.
+	Version string
+	View    *plan.View
+	Source  *bundle.Source
+	// AllChanges counts the changes that affect all Kymas, such as changes to the catalog. OwnChanges is the value of
+	// Runtime.ChangedCount.
+	AllChanges, OwnChanges int64
+	// Report is the digest of the latest report's content.
+	Report digest.Digest
+}
+
+// SettledReconcile is a reconcile that left no work pending. A later reconcile with an equal Input can be skipped if it
+// starts before the time Until.
+type SettledReconcile struct {
+	Input ReconcileInput
+	Until time.Time
+}
+
+// IsValid reports whether a reconcile with these inputs can be skipped now.
+func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
+	return s.Input == input && now.Before(s.Until)
+}
+
+// PendingWork records whether the next reconcile of a Kyma must publish a bundle, and the start of that wait.
+type PendingWork struct {
+	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that
+	// is not in a published bundle yet, or zero.
+	IsNext bool
+	Since  time.Time
+}
+
+// Add must be called after a change that requires a new bundle.
+func (p *PendingWork) Add(now time.Time) {
+	p.IsNext = true
+	if p.Since.IsZero() {
+		p.Since = now
+	}
+}
+
+// Take must be called at the start of a reconcile. It reports whether the reconcile must publish a bundle.
+func (p *PendingWork) Take() bool {
+	was := p.IsNext
+	p.IsNext = false
+	return was
+}
+
+// Finish must be called after a reconcile if the bundle is up to date. If another change arrived during the reconcile,
+// it sets Since to now.
+func (p *PendingWork) Finish(now time.Time) {
+	p.Since = time.Time{}
+	if p.IsNext {
+		p.Since = now
+	}
+}
+
+// Series identifies a time series by the metric's name and its label values.
+type Series struct{ Metric, First, Second, Third string }
+
+// CountedSeries contains the time series that count a runtime.
+type CountedSeries struct {
+	Series []Series
+	// LastReport is the time of the last report in the Kyma's status.
+	LastReport time.Time
+}
+
+// Report is the latest report of a runtime that the publisher has read, and the result of its verification.
+type Report struct {
+	// AskedAt is the time of the publisher's last request for the digest of the runtime's latest report, or zero.
+	// PostponedTo is the time to which this process has postponed its first request, or zero.
+	AskedAt, PostponedTo time.Time
+	// NotifiedCount is the value that Runtime.NotifiedCount had at the time AskedAt.
+	NotifiedCount int64
+	// Digest is the digest of the latest report, even if the publisher refused it.
+	Digest digest.Digest
+	// Accepted is the latest accepted report, or nil. Refused is the reason why the publisher refused the latest
+	// report, or nil.
+	Accepted *bundle.AcceptedReport
+	Refused  *refusal.Error
+	// ArrivedAt is the time at which this process received the report in Accepted. If the report is older than the
+	// process, it is the creation time in the report.
+	ArrivedAt time.Time
+	// ReadError is the error if the report could not be read although the registry is available.
+	ReadError error
+}
+
+// IsFresh reports whether r can be used without a request to the registry. This is the case if the last request was
+// less than maxAge ago and no notification about a new report has arrived since then. notified is the current value of
+// Runtime.NotifiedCount.
+func (r Report) IsFresh(notified int64, maxAge time.Duration, now time.Time) bool {
+	return r.NotifiedCount == notified && r.AskedAt.Add(maxAge).After(now)
+}
+
+// ContentDigest returns the digest of the latest report's content, without the report's creation time. Reports that
+// differ only in this time have the same ContentDigest.
+func (r Report) ContentDigest() digest.Digest {
+	if r.Refused != nil || r.Accepted == nil || r.Accepted.Content == "" {
+		return r.Digest
+	}
+	return r.Accepted.Content
+}
+
+// ArrivalTime returns the arrival time of a newly accepted report. status is the status in the runtime's Kyma.
+func (r Report) ArrivalTime(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
+	if last := r.Accepted; last != nil && IsSameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
+		return r.ArrivedAt // the same report, encoded in another way
+	}
+	return ingest.ArrivalTime(status, accepted, r.Accepted == nil, now)
+}
+
+// IsOvertaken reports whether another publisher process has read a newer report than r. In this case, the Kyma's status
+// contains a higher sequence number and the same agent key.
+func (r Report) IsOvertaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
+	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
+		plan.IsAhead(status.ReportSequence, now) {
+		return false
+	}
+	thumbprint, err := trust.Thumbprint(r.Accepted.Key)
+	return err == nil && thumbprint == status.Key.Thumbprint
+}
+
+// IsSameKey reports whether two public keys are equal.
+func IsSameKey(a, b crypto.PublicKey) bool {
+	known, is := a.(interface{ Equal(crypto.PublicKey) bool })
+	return is && b != nil && known.Equal(b)
 }

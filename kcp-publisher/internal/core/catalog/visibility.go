@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -233,4 +234,91 @@ func (s *Snapshot) OfferedChannels(kyma labels.Set) map[string][]string {
 		slices.Sort(offers[name])
 	}
 	return offers
+}
+
+// ProvidedBy returns the catalog for modules whose entry in spec.modules contains this controller. Lookups find only
+// ModuleTemplates with this value in their controller-name label. If controller is empty, lookups find all
+// ModuleTemplates.
+func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
+	if controller == s.controller {
+		return s
+	}
+	narrowed := *s
+	narrowed.controller = controller
+	return &narrowed
+}
+
+func (s *Snapshot) filterByController(all []*template) []*template {
+	if s.controller == "" {
+		return all
+	}
+	var found []*template
+	for _, t := range all {
+		if t.Labels[v1beta2.LabelControllerName] == s.controller {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+func (s *Snapshot) checkController(module string, all []*template) error {
+	if len(all) == 0 || len(s.filterByController(all)) > 0 {
+		return nil
+	}
+	return reason.Errorf(reason.CatalogInvalid,
+		"module %s: ModuleTemplate %s does not have the controller name %s: set its label %s, or correct "+
+			"spec.modules[].controller",
+		module, objectKey(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes),
+		v1beta2.LabelControllerName)
+}
+
+// maxControllerBytes is the maximum length of a controller name, because a longer name cannot be a label value.
+const maxControllerBytes = 63
+
+func objectKey(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+
+func (s *Snapshot) moduleNames() []string {
+	names := make([]string, 0, len(s.metas))
+	for name := range s.metas {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// DefinedValues returns the names in values that at least one module uses, sorted.
+func (s *Snapshot) DefinedValues(values bundle.Values) []string {
+	var names []string
+	for name := range values {
+		if s.valueNames[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Templates returns the metadata of the ModuleTemplates with these names, in the format of a Kyma's status. It omits
+// names without a ModuleTemplate.
+func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
+	found := make(map[string]v1beta2.PartialMeta, len(names))
+	for _, name := range names {
+		for _, t := range s.templatesByName[name] {
+			if t.Name == name {
+				found[name] = v1beta2.PartialMeta{Name: name, Namespace: t.Namespace, Generation: t.Generation}
+			}
+		}
+	}
+	return found
+}
+
+// RelevantLabels returns those labels of a Kyma that can affect which modules it can use.
+func (s *Snapshot) RelevantLabels(kyma map[string]string) map[string]string {
+	relevant := map[string]string{}
+	for key, value := range kyma {
+		if s.selectorKeys[key] || key == v1beta2.LabelBeta || key == v1beta2.LabelInternal || key == v1beta2.LabelPurpose {
+			relevant[key] = value
+		}
+	}
+	return relevant
 }

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -140,27 +139,6 @@ func setSecrets(
 	default:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime has written its Secrets", true)
 	}
-}
-
-// KnownSecrets returns the names of all Secrets that may exist in the runtime: the Secrets to publish, and earlier
-// Secrets that the runtime has not removed yet.
-func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) []string {
-	var known []string
-	for _, s := range current {
-		known = append(known, s.NamespacedName())
-	}
-	switch {
-	case !areSecretsApplied(facts):
-		known = append(known, before...)
-	case facts.SecretsError != nil: // the bundle contains only a part of the Secrets and removals
-		for _, name := range before {
-			if !slices.Contains(facts.SealedRemovals, name) {
-				known = append(known, name)
-			}
-		}
-	}
-	slices.Sort(known)
-	return slices.Compact(known)
 }
 
 // areSecretsApplied reports whether the runtime has applied the Secrets of the latest bundle.

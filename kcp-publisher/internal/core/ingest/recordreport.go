@@ -154,3 +154,63 @@ func validRecipient(report bundle.Report) string {
 	}
 	return report.Recipient
 }
+
+// lastReportTime returns the time at which a report was received. seen is the time at which this publisher read it. A
+// repeated or replayed report must not count as new, so if the status already contains the report's sequence number,
+// lastReportTime returns the earlier time from the status.
+func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
+	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
+		return metav1.NewTime(seen.UTC().Truncate(time.Second))
+	}
+	if before.Observed.Heard != nil {
+		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
+	}
+	// Publishers of older versions did not record the arrival time of reports.
+	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ArrivalTime returns the time at which a report arrived. Another publisher may have received a report before this
+// publisher started. Therefore, for the first report that this publisher reads, ArrivalTime computes the arrival time
+// from the report's creation time.
+func ArrivalTime(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
+	if before == nil || before.Observed == nil || report.Enrolled {
+		return now
+	}
+	if !first || before.Observed.Heard == nil || report.Sequence <= before.ReportSequence {
+		return lastReportTime(*before, report, now).Time
+	}
+	noted := before.Observed.Heard.Time
+	at := report.Time.Add(noted.Sub(before.Observed.Time.Time))
+	if at.Before(noted) {
+		at = noted
+	}
+	return earliest(at, now)
+}
+
+// KnownSecrets returns the names of all Secrets that may exist in the runtime: the Secrets to publish, and earlier
+// Secrets that the runtime has not removed yet.
+func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) []string {
+	var known []string
+	for _, s := range current {
+		known = append(known, s.NamespacedName())
+	}
+	switch {
+	case !areSecretsApplied(facts):
+		known = append(known, before...)
+	case facts.SecretsError != nil: // the bundle contains only a part of the Secrets and removals
+		for _, name := range before {
+			if !slices.Contains(facts.SealedRemovals, name) {
+				known = append(known, name)
+			}
+		}
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
+}

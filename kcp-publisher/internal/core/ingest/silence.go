@@ -8,10 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -43,27 +41,6 @@ func SilentStatus(
 	after.State = worseState(before.State, v1beta2.StateWarning)
 	after.UpdateLastOperation(before, readyMessage(after), now)
 	return after, true
-}
-
-// lastReportTime returns the time at which a report was received. seen is the time at which this publisher read it. A
-// repeated or replayed report must not count as new, so if the status already contains the report's sequence number,
-// lastReportTime returns the earlier time from the status.
-func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
-	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
-		return metav1.NewTime(seen.UTC().Truncate(time.Second))
-	}
-	if before.Observed.Heard != nil {
-		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
-	}
-	// Publishers of older versions did not record the arrival time of reports.
-	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // setReporting sets the condition Reporting. It returns true if the module states in the status may be outdated.
@@ -209,22 +186,4 @@ func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	sum := fnv.New32a()
 	sum.Write([]byte(status.Runtime.ID))
 	return status.Runtime.Observed.Heard.Add(updateDelay + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
-}
-
-// ArrivalTime returns the time at which a report arrived. Another publisher may have received a report before this
-// publisher started. Therefore, for the first report that this publisher reads, ArrivalTime computes the arrival time
-// from the report's creation time.
-func ArrivalTime(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
-	if before == nil || before.Observed == nil || report.Enrolled {
-		return now
-	}
-	if !first || before.Observed.Heard == nil || report.Sequence <= before.ReportSequence {
-		return lastReportTime(*before, report, now).Time
-	}
-	noted := before.Observed.Heard.Time
-	at := report.Time.Add(noted.Sub(before.Observed.Time.Time))
-	if at.Before(noted) {
-		at = noted
-	}
-	return earliest(at, now)
 }

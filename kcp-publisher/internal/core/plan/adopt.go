@@ -360,3 +360,10 @@ func isOwnerChanged(last, next bundle.Predicate) bool {
 	}
 	return next.Kyma == nil || *last.Kyma != *next.Kyma
 }
+
+// isNewer reports whether the bundle in the Kyma's status is newer than this bundle.
+func (m *RecordedBundle) isNewer(published *PublishedBundle) bool {
+	return m != nil &&
+		(m.Epoch > published.Predicate.Epoch || m.Epoch == published.Predicate.Epoch &&
+			m.Sequence > published.Predicate.Sequence)
+}

@@ -317,3 +317,12 @@ func CheckClone(kyma *v1beta2.Kyma) error {
 		kyma.Name,
 	)
 }
+
+// IsSkipped reports whether a Kyma is suspended by the label skip-reconciliation. A deleted Kyma or a Kyma in a
+// takeover from lifecycle-manager is never skipped.
+//
+// Source: lifecycle-manager #3097.
+func IsSkipped(kyma *v1beta2.Kyma) bool {
+	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero() &&
+		!v1beta2.TakenOver(kyma)
+}

@@ -44,15 +44,6 @@ type RecordedBundle struct {
 	RolledBackFrom map[string]string
 }
 
-// TemplateNames returns the names of the ModuleTemplates of the bundle's modules.
-func (p *PublishedBundle) TemplateNames() []string {
-	names := make([]string, 0, len(p.State.Manifests))
-	for _, m := range p.State.Manifests {
-		names = append(names, m.Template)
-	}
-	return names
-}
-
 func (p *PublishedBundle) hasModule(name string) bool {
 	return slices.ContainsFunc(p.State.Manifests, func(m bundle.Manifest) bool { return m.Module == name })
 }
@@ -97,13 +88,6 @@ func certificateValidity(text string) *v1beta2.CertificateLife {
 		return nil
 	}
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
-}
-
-// isNewer reports whether the bundle in the Kyma's status is newer than this bundle.
-func (m *RecordedBundle) isNewer(published *PublishedBundle) bool {
-	return m != nil &&
-		(m.Epoch > published.Predicate.Epoch || m.Epoch == published.Predicate.Epoch &&
-			m.Sequence > published.Predicate.Sequence)
 }
 
 // Changes lists the modules that differ between two consecutive bundles.
@@ -163,13 +147,4 @@ func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 // differ in the desired states of both bundles, and the modules whose runtime values differ.
 func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
 	return states.withValues(before, p)
-}
-
-func isFarAhead(sequence, last int64, now time.Time) bool {
-	return IsAhead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
-}
-
-// IsAhead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
-func IsAhead(sequence int64, now time.Time) bool {
-	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }

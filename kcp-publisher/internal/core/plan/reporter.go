@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -53,6 +54,11 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return certificate.Key, err
 	}
 	return reporter
+}
+
+// revokedKeys returns the thumbprints of the agent keys that the Kyma's annotation revokes.
+func revokedKeys(kyma *v1beta2.Kyma) []string {
+	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
 
 var errUsedToken = errors.New("the token was already used, or expires before a used token: run `kcp-publisher " +

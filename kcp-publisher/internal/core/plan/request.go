@@ -5,13 +5,17 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
@@ -225,4 +229,127 @@ func AgentOutdatedMessage(left []bundle.Feature) string {
 		names = append(names, string(f))
 	}
 	return resolve.OutdatedMessage + strings.Join(names, ", ") + ": the bundle omits them until the agent is upgraded"
+}
+
+// exampleWindows is a valid value of the annotation for maintenance windows.
+const exampleWindows = `[{"days":["Sat"],"begin":"02:00:00Z","end":"06:00:00Z"}]`
+
+// Maintenance configures the maintenance windows for module upgrades that cause downtime.
+type Maintenance struct {
+	// Policy selects the windows of a runtime by its Kyma's labels. It can be nil.
+	Policy *window.Policy
+	// Minimum is the shortest time between the start of an upgrade and the end of its window.
+	Minimum time.Duration
+}
+
+// Schedule returns the maintenance schedule of a Kyma's runtime, or nil if the runtime does not have one. Windows in
+// the Kyma's annotation replace those from the policy. Schedule returns an error if the annotation is invalid.
+func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
+	schedule, err := m.windows(kyma)
+	if schedule == nil || err != nil {
+		return nil, err
+	}
+	if kyma.Spec.SkipMaintenanceWindows {
+		return nil, nil
+	}
+	switch value := kyma.Annotations[v1beta2.AnnotationEarlyUpgrades]; value {
+	case "", v1beta2.False:
+	case v1beta2.True:
+		schedule.Early = true
+	default:
+		return nil,
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q must be true or false",
+				v1beta2.AnnotationEarlyUpgrades, bundle.Bounded(value, bundle.MaxMessageBytes))
+	}
+	return schedule, nil
+}
+
+func (m Maintenance) windows(kyma *v1beta2.Kyma) (*window.Schedule, error) {
+	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
+		windows, err := window.ParseWindows([]byte(text))
+		if err != nil {
+			return nil,
+				reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w: must be a JSON list such as %s",
+					v1beta2.AnnotationMaintenanceWindows, err, exampleWindows)
+		}
+		return &window.Schedule{Windows: windows, Minimum: metav1.Duration{Duration: m.Minimum}}, nil
+	}
+	if m.Policy == nil {
+		return nil, nil
+	}
+	schedule := m.Policy.For(window.Runtime{
+		Plan: kyma.Labels[v1beta2.LabelPlan], Region: kyma.Labels[v1beta2.LabelRegion],
+		PlatformRegion:  kyma.Labels[v1beta2.LabelPlatformRegion],
+		GlobalAccountID: kyma.Labels[v1beta2.LabelGlobalAccountID],
+	}, m.Minimum)
+	return &schedule, nil
+}
+
+// parseValues parses the Kyma annotation with the runtime's named values.
+func parseValues(kyma *v1beta2.Kyma) (bundle.Values, error) {
+	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
+	if err != nil {
+		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationValues, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if secret, is := disclosure.FindSecret(found[name], name, nil); is {
+			return nil,
+				reason.Errorf(reason.AnnotationInvalid,
+					"annotation %s: %s looks like %s, but bundles are not encrypted: use a Secret",
+					v1beta2.AnnotationValues, name, secret.Resembles)
+		}
+	}
+	return found, nil
+}
+
+func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
+	var labels map[string]string
+	for _, key := range r.KymaLabels {
+		value, is := kyma.Labels[key]
+		if !is {
+			continue
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels
+}
+
+// autonomySetting disables autonomy for a runtime that cannot request modules, because its agent would otherwise apply
+// the request in its own Kyma.
+func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
+	if kyma.Labels[v1beta2.LabelSync] == v1beta2.False {
+		return ""
+	}
+	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
+		return own
+	}
+	return r.Settings.Autonomy
+}
+
+// ReportDetails returns the details that a Kyma requests for its runtime's reports, sorted. It returns an error for an
+// unknown detail.
+func ReportDetails(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
+	var all []bundle.Detail
+	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
+		func(r rune) bool { return r == ',' || r == ' ' }) {
+		detail := bundle.Detail(name)
+		if !slices.Contains(bundle.AllDetails(), detail) {
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s is not one of %v",
+				v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
+		}
+		all = append(all, detail)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+func parseCheckRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
+	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
+	if err != nil {
+		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationCheckRun, err)
+	}
+	return run, nil
 }

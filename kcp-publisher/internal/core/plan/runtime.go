@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -225,4 +226,30 @@ func isInUse(kyma *v1beta2.Kyma) bool {
 	}
 	_, carried := kyma.Annotations[v1beta2.AnnotationCarried]
 	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
+}
+
+// MaxAgentRollbacks limits the number of agent images in a Kyma's annotation. If the runtime's agent has one of these
+// images, it can roll back to an older image.
+const MaxAgentRollbacks = 20
+
+// agentRollbackFrom returns the agent images from which the runtime's agent can roll back to an older image. It ignores
+// invalid entries in the Kyma's annotation.
+func (r Rules) agentRollbackFrom(kyma *v1beta2.Kyma) []string {
+	from := slices.Clone(r.AgentRollbackFrom)
+	for entry := range strings.SplitSeq(kyma.Annotations[v1beta2.AnnotationAgentRollbackFrom], ",") {
+		entry = strings.TrimSpace(entry)
+		if len(from) < MaxAgentRollbacks && digest.Digest(entry).Validate() == nil && !slices.Contains(from, entry) {
+			from = append(from, entry)
+		}
+	}
+	return from
+}
+
+func isFarAhead(sequence, last int64, now time.Time) bool {
+	return IsAhead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
+}
+
+// IsAhead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
+func IsAhead(sequence int64, now time.Time) bool {
+	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }

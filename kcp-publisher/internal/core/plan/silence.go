@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
@@ -106,3 +108,51 @@ func IsResting(kyma *v1beta2.Kyma) bool {
 	}
 	return status.Takeover == nil || status.Takeover.Done == status.Takeover.Published
 }
+
+// maxRequestBytes limits the length of the annotation that requests a reconcile. The CRD has the same limit for the
+// status field to which the publisher copies the value.
+const maxRequestBytes = 64
+
+// ReconcileRequest returns the value of the annotation that requests a reconcile. It returns "" if the publisher has
+// already handled this request.
+func ReconcileRequest(kyma *v1beta2.Kyma) string {
+	value := bundle.Bounded(kyma.Annotations[v1beta2.AnnotationReconcileRequested], maxRequestBytes)
+	if value == kyma.Status.LastHandledReconcileAt {
+		return ""
+	}
+	return value
+}
+
+func isCarried(kyma *v1beta2.Kyma) bool {
+	_, carried, err := Rules{}.SilenceTimeoutFor(kyma)
+	return carried && err == nil
+}
+
+// SilenceTimeoutFor returns the time without a report after which a Kyma's runtime counts as silent. carried is true if
+// an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it returns the
+// default and an error.
+func (r Rules) SilenceTimeoutFor(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
+	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
+	switch annotation {
+	case "", v1beta2.False:
+		return r.SilenceTimeout, false, nil
+	case v1beta2.True:
+		return carriedSilence, true, nil
+	}
+	allowed, err := time.ParseDuration(annotation)
+	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
+		return r.SilenceTimeout, false,
+			reason.Errorf(reason.AnnotationInvalid,
+				"annotation %s: %q must be true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
+				annotation, maxCarriedSilence.Hours())
+	}
+	return allowed, true, nil
+}
+
+const (
+	// carriedSilence is the default silence timeout of a runtime if an operator carries its reports by hand.
+	carriedSilence = 90 * 24 * time.Hour
+	// maxCarriedSilence is the maximum silence timeout in an annotation. It also limits the validity of bundles that an
+	// operator carries by hand, because an attacker could withhold a newer bundle until the old one expires.
+	maxCarriedSilence = 366 * 24 * time.Hour
+)

@@ -274,3 +274,12 @@ func (v *View) differsInRemovals(other *View, m Member) bool {
 	}
 	return false
 }
+
+// TemplateNames returns the names of the ModuleTemplates of the bundle's modules.
+func (p *PublishedBundle) TemplateNames() []string {
+	names := make([]string, 0, len(p.State.Manifests))
+	for _, m := range p.State.Manifests {
+		names = append(names, m.Template)
+	}
+	return names
+}

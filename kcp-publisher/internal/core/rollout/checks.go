@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -43,19 +42,6 @@ func checksByWave(course fleet.Course) []WaveChecks {
 // checkFor returns how long agents run the checks of a wave.
 func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
-}
-
-func hasSameChecks(a, b []WaveChecks) bool {
-	return slices.EqualFunc(a, b, func(a, b WaveChecks) bool { return equality.Semantic.DeepEqual(a, b) })
-}
-
-// Checks returns the checks of the wave with the number d.Checks. If ok is false, the runtime keeps its current checks.
-func (g Gates) Checks(track Track, d Decision) (checks WaveChecks, ok bool) {
-	gate := g[track]
-	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
-		return WaveChecks{}, false
-	}
-	return gate.checks[d.Checks-1], true
 }
 
 func (p *plan) memberChecks(m *member) []fleet.Check {

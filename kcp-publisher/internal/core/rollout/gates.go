@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -240,4 +241,17 @@ func (g Gates) HasWaveEnded(track Track, runtime string, given v1beta2.GivenVers
 	}
 	d, _ := gate.findDecision(runtime)
 	return gate.isOpen || gate.isWaveEnded(d)
+}
+
+func hasSameChecks(a, b []WaveChecks) bool {
+	return slices.EqualFunc(a, b, func(a, b WaveChecks) bool { return equality.Semantic.DeepEqual(a, b) })
+}
+
+// Checks returns the checks of the wave with the number d.Checks. If ok is false, the runtime keeps its current checks.
+func (g Gates) Checks(track Track, d Decision) (checks WaveChecks, ok bool) {
+	gate := g[track]
+	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
+		return WaveChecks{}, false
+	}
+	return gate.checks[d.Checks-1], true
 }
