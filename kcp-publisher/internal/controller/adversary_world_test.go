@@ -320,7 +320,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 }
 
 func (w *adversary) record(kyma *v1beta2.Kyma) *publish.Record {
-	return (&Kymas{fleet: w.reports.fleet}).publishRecord(kyma)
+	return w.reports.fleet.PublishRecord(kyma)
 }
 
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate.Report {

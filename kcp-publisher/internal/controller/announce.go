@@ -99,7 +99,7 @@ const restoredLabel = "SharedMissing"
 // another publisher is active or that the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
-	newest := k.publishRecord(kyma).NewestPosition()
+	newest := k.fleet.PublishRecord(kyma).NewestPosition()
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil &&
 		status.Published.Epoch >= newest.Epoch {
 		newest = plan.RecordedBundle{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
@@ -108,7 +108,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 		observed.Sequence <= newest.Sequence || plan.IsAhead(observed.Sequence, k.Now()) {
 		return
 	}
-	k.publishRecord(kyma).RequestCheck()
+	k.fleet.PublishRecord(kyma).RequestCheck()
 	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
 		observed.Sequence, newest.Sequence)
 	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {

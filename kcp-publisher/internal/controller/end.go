@@ -24,7 +24,7 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
 	if state == reconcile.Refused {
-		k.dropPending(p.name) // nothing is pending until an operator changes the Kyma
+		k.fleet.DropPending(p.name) // nothing is pending until an operator changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.copyKyma()
@@ -195,12 +195,12 @@ func (k *Kymas) nextReconcile(p *pass, state reconcile.State, until time.Time) c
 func (k *Kymas) takePendingWork(p *pass) {
 	if !p.hasTakenPending {
 		p.hasTakenPending = true
-		p.pending = k.takePending(p.name)
+		p.pending = k.fleet.TakePending(p.name)
 	}
 }
 
 func (k *Kymas) finishPending(p *pass, done bool) {
 	if p.hasTakenPending {
-		k.finishPendingWork(p.name, done || !p.pending)
+		k.fleet.FinishPending(p.name, done || !p.pending, k.Now())
 	}
 }

@@ -107,7 +107,7 @@ func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, 
 		return nil, nil
 	}
 	if plan.IsSkipped(kyma) {
-		k.dropPending(req.NamespacedName)
+		k.fleet.DropPending(req.NamespacedName)
 		k.updateCounts(kyma)
 		return nil, nil
 	}

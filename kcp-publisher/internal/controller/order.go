@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,9 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // Priorities of reconciles, highest first. priorityAwaited is for runtimes from which a rollout awaits a report,
@@ -39,36 +36,6 @@ const (
 	restingFactor  = 2
 	maxRestingPoll = time.Minute
 )
-
-func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
-	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { pending = r.Pending.Take() })
-	return pending
-}
-
-// finishPendingWork marks the Kyma's pending work as done. If done is false, the work stays pending.
-func (k *Kymas) finishPendingWork(kyma types.NamespacedName, done bool) {
-	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
-		if done {
-			r.Pending.Finish(time.Now())
-		} else {
-			r.Pending.Add(time.Now())
-		}
-	})
-}
-
-// dropPending removes the Kyma's pending work. It is called if the publisher refuses to publish a bundle until a user
-// changes the Kyma.
-func (k *Kymas) dropPending(kyma types.NamespacedName) {
-	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.PendingWork{} })
-}
-
-func (k *Kymas) publishRecord(kyma *v1beta2.Kyma) *publish.Record {
-	return k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) {
-		if r.Published == nil {
-			r.Published = &publish.Record{}
-		}
-	}).Published
-}
 
 func (k *Kymas) priorityHandler() handler.EventHandler {
 	return handler.Funcs{

@@ -157,7 +157,7 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	poll := func(place store.Store) {
 		t.Helper()
 		w.now = w.now.Add(10 * w.kymas.PollInterval)
-		w.kymas.finishPendingWork(request.NamespacedName, false)
+		w.kymas.fleet.FinishPending(request.NamespacedName, false, w.now)
 		w.kymas.reports.place = place
 		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 		w.must(err)
@@ -167,16 +167,16 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	w.kymas.backoff.checkRegistry = func(context.Context) error { return errors.New("away") }
 	poll(away)
 	w.kymas.backoff.checkRegistry = nil
-	if !w.kymas.takePending(request.NamespacedName) {
+	if !w.kymas.fleet.TakePending(request.NamespacedName) {
 		t.Error("the pending work was lost while the registry was unavailable")
 	}
 	w.now = w.now.Add(time.Hour)
 	poll(working)
-	if w.kymas.takePending(request.NamespacedName) {
+	if w.kymas.fleet.TakePending(request.NamespacedName) {
 		t.Error("the work is still pending after a successful pass")
 	}
 	request.Name = "gone"
-	if poll(working); w.kymas.takePending(request.NamespacedName) {
+	if poll(working); w.kymas.fleet.TakePending(request.NamespacedName) {
 		t.Error("a deleted Kyma has pending work")
 	}
 }

@@ -39,27 +39,27 @@ func (k *Kymas) listClaimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta
 
 // ensureOwner returns an error if another Kyma with the same runtime ID owns the runtime. If an operator has assigned
 // the runtime to this Kyma, ensureOwner first makes this Kyma the owner.
-func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
-	all, err := k.listClaimants(ctx, p.kyma)
+func (k *Kymas) ensureOwner(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules) error {
+	all, err := k.listClaimants(ctx, kyma)
 	if err != nil {
 		return err
 	}
 	tokens := k.Keys.tokenSecrets()
-	if plan.HandOver(p.kyma, all, tokens) {
-		ctrl.LoggerFrom(ctx).Info("an operator handed the runtime over to this Kyma", "runtime", plan.RuntimeID(p.kyma))
+	if plan.HandOver(kyma, all, tokens) {
+		ctrl.LoggerFrom(ctx).Info("an operator handed the runtime over to this Kyma", "runtime", plan.RuntimeID(kyma))
 		return nil
 	}
 	owners := plan.NewOwners(all)
-	refused := owners.Check(p.kyma)
-	if !plan.CanBeAssigned(p.kyma, refused) {
+	refused := owners.Check(kyma)
+	if !plan.CanBeAssigned(kyma, refused) {
 		return refused
 	}
-	if p.kyma.DeletionTimestamp.IsZero() && k.acceptChallenge(ctx, p, all, tokens) {
+	if kyma.DeletionTimestamp.IsZero() && k.acceptChallenge(ctx, kyma, rules, all, tokens) {
 		ctrl.LoggerFrom(ctx).Info("an operator assigned the runtime to this Kyma with a token", "runtime",
-			plan.RuntimeID(p.kyma))
+			plan.RuntimeID(kyma))
 		return nil
 	}
-	owners.RecordDenied(p.kyma)
+	owners.RecordDenied(kyma)
 	return refused
 }
 
@@ -95,8 +95,10 @@ func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 // acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for it. The
 // token must be newer than the tokens of all other Kymas with the same runtime ID. acceptChallenge returns false if the
 // report does not contain such a token or the registry does not respond.
-func (k *Kymas) acceptChallenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
-	from := p.rules.ChallengeReporter(p.kyma, all, tokens, k.Now())
+func (k *Kymas) acceptChallenge(
+	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, all []v1beta2.Kyma, tokens trust.TokenSecrets,
+) bool {
+	from := rules.ChallengeReporter(kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))
 	if err != nil {
 		return false
@@ -110,6 +112,6 @@ func (k *Kymas) acceptChallenge(ctx context.Context, p *pass, all []v1beta2.Kyma
 	if err != nil || !report.Enrolled {
 		return false
 	}
-	plan.AcceptChallenge(p.kyma, all, k.Now())
+	plan.AcceptChallenge(kyma, all, k.Now())
 	return true
 }

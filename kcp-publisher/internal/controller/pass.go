@@ -161,7 +161,7 @@ func (k *Kymas) refusalReason(ctx context.Context, p *pass) (err error) {
 		!p.facts.IsDeleted {
 		return err
 	}
-	if err := k.ensureOwner(ctx, p); err != nil {
+	if err := k.ensureOwner(ctx, p.kyma, p.rules); err != nil {
 		return err
 	}
 	plan.RecordOwner(p.kyma)
@@ -179,7 +179,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 		return
 	}
 	in := publish.Input{Runtime: p.rules.Runtime(p.kyma, nil), Request: request, Catalog: view.Catalog}
-	if rests, err := k.Publisher.IsSettled(ctx, k.publishRecord(p.kyma), in); err == nil && rests {
+	if rests, err := k.Publisher.IsSettled(ctx, k.fleet.PublishRecord(p.kyma), in); err == nil && rests {
 		p.facts.Bundle = reconcile.Yes
 	}
 }
@@ -192,7 +192,7 @@ func (k *Kymas) fetchNewestReport(ctx context.Context, p *pass) {
 		fresh = k.maxReportAge(p.kyma, p.pending)
 	}
 	if p.requested != "" && p.facts.HasView {
-		k.publishRecord(p.kyma).RequestCheck()
+		k.fleet.PublishRecord(p.kyma).RequestCheck()
 	}
 	newest, err := k.fetchReport(ctx, p.kyma, p.rules, fresh, p.answer)
 	p.newest, p.facts.Report = newest, reconcile.Yes
@@ -226,7 +226,7 @@ func withoutDetails(err error) error {
 
 func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 	k.applyReport(p.kyma, p.newest)
-	newest, pushed, err := k.Publisher.Renew(ctx, k.publishRecord(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
+	newest, pushed, err := k.Publisher.Renew(ctx, k.fleet.PublishRecord(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
 	p.facts.Renewed = reconcile.Yes
 	switch {
 	case errors.Is(err, publish.ErrPushNotAllowed):
@@ -276,7 +276,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		err = plan.CheckClone(kyma)
 	}
 	if err == nil {
-		p.outcome, err = k.Publisher.Publish(ctx, k.publishRecord(kyma), publish.Input{
+		p.outcome, err = k.Publisher.Publish(ctx, k.fleet.PublishRecord(kyma), publish.Input{
 			Runtime: p.runtime, Request: request, Catalog: view.Catalog, IsCurrent: k.decisionCheck(p, request),
 		})
 	}
@@ -312,7 +312,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		}
 	default:
 		facts.PublishError = err
-		if facts.Kept, err = k.Publisher.Newest(ctx, k.publishRecord(kyma), p.runtime); err != nil {
+		if facts.Kept, err = k.Publisher.Newest(ctx, k.fleet.PublishRecord(kyma), p.runtime); err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("failed to read the runtime's bundle", "error", err.Error())
 		}
 		if _, refused := store.StatusOf(facts.PublishError); refused {

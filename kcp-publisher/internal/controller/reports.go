@@ -300,7 +300,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
 			// The registry may not contain the bundle that this publisher pushed, so check this in the next reconcile.
-			k.publishRecord(kyma).RequestCheck()
+			k.fleet.PublishRecord(kyma).RequestCheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
 				fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail))

@@ -194,7 +194,7 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 		t.Helper()
 		kyma.Labels = map[string]string{name: value}
 		w.must(w.api.Update(t.Context(), kyma))
-		k.finishPendingWork(key, false)
+		k.fleet.FinishPending(key, false, k.Now())
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
 		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.PendingWork{}) {

@@ -112,6 +112,39 @@ func (f *Fleet) Delete(key Key) (dropped Runtime) {
 	return dropped
 }
 
+// PublishRecord returns the data that package publish caches about a Kyma's runtime.
+func (f *Fleet) PublishRecord(kyma *v1beta2.Kyma) *publish.Record {
+	return f.EditCurrent(kyma, func(r *Runtime) {
+		if r.Published == nil {
+			r.Published = &publish.Record{}
+		}
+	}).Published
+}
+
+// TakePending must be called at the start of a reconcile. It reports whether work is pending, so that the reconcile
+// must publish a bundle. Later changes become pending work for the next reconcile.
+func (f *Fleet) TakePending(key Key) (pending bool) {
+	f.Edit(key, func(r *Runtime) { pending = r.Pending.take() })
+	return pending
+}
+
+// FinishPending marks a Kyma's pending work as done. If done is false, the work stays pending.
+func (f *Fleet) FinishPending(key Key, done bool, now time.Time) {
+	f.Edit(key, func(r *Runtime) {
+		if done {
+			r.Pending.finish(now)
+		} else {
+			r.Pending.Add(now)
+		}
+	})
+}
+
+// DropPending removes a Kyma's pending work. It must be called if the publisher refuses to publish a bundle until a
+// user changes the Kyma.
+func (f *Fleet) DropPending(key Key) {
+	f.Edit(key, func(r *Runtime) { r.Pending = PendingWork{} })
+}
+
 func (f *Fleet) deleteRecord(published *publish.Record) {
 	if published != nil && f.dropRecord != nil {
 		f.dropRecord(published)
@@ -227,16 +260,16 @@ func (p *PendingWork) Add(now time.Time) {
 	}
 }
 
-// Take must be called at the start of a reconcile. It reports whether the reconcile must publish a bundle.
-func (p *PendingWork) Take() bool {
+// take must be called at the start of a reconcile. It reports whether the reconcile must publish a bundle.
+func (p *PendingWork) take() bool {
 	was := p.IsNext
 	p.IsNext = false
 	return was
 }
 
-// Finish must be called after a reconcile if the bundle is up to date. If another change arrived during the reconcile,
+// finish must be called after a reconcile if the bundle is up to date. If another change arrived during the reconcile,
 // it sets Since to now.
-func (p *PendingWork) Finish(now time.Time) {
+func (p *PendingWork) finish(now time.Time) {
 	p.Since = time.Time{}
 	if p.IsNext {
 		p.Since = now

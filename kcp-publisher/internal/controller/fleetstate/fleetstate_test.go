@@ -54,19 +54,19 @@ func TestReconcileIsSkippedOnlyForUnchangedInput(t *testing.T) {
 func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	var p PendingWork
 	p.Add(noon)
-	p.Take()
+	p.take()
 	p.Add(noon.Add(time.Minute)) // the pass failed
 	if !p.IsNext || !p.Since.Equal(noon) {
 		t.Errorf("after a failed pass: got %+v, want pending since the first change", p)
 	}
-	p.Take()
+	p.take()
 	p.Add(noon.Add(time.Minute)) // requested again during the pass
-	p.Finish(noon.Add(2 * time.Minute))
+	p.finish(noon.Add(2 * time.Minute))
 	if !p.IsNext || !p.Since.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("after a request during the pass: got %+v, want pending since the end of the pass", p)
 	}
-	p.Take()
-	p.Finish(noon.Add(3 * time.Minute))
+	p.take()
+	p.finish(noon.Add(3 * time.Minute))
 	if p != (PendingWork{}) {
 		t.Errorf("after a pass without new requests: got %+v, want no pending work", p)
 	}
