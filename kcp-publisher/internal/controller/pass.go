@@ -116,6 +116,11 @@ func (k *Kymas) execute(ctx context.Context, p *pass, action reconcile.Action) e
 		return nil
 	case reconcile.Renew:
 		return k.renewBundle(ctx, p)
+	case reconcile.RecordReport:
+		return k.recordReport(ctx, p)
+	case reconcile.Persist:
+		p.facts.Persisted = reconcile.Yes
+		return k.persistNewData(ctx, p.before, p.kyma, p.status)
 	default:
 		return k.publishBundle(ctx, p)
 	}
@@ -252,9 +257,8 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// publishBundle writes the report's data to the status, resolves the Kyma's request, and pushes a new bundle if
-// necessary.
-func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
+// recordReport sets the report's data in the Kyma's status, in memory, and in the input of the next bundle.
+func (k *Kymas) recordReport(ctx context.Context, p *pass) (err error) {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
 	if p.remainingDelay == 0 {
 		k.applyReport(kyma, newest)
@@ -263,13 +267,17 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 	facts.UnrecordedUntil = k.reports.unrecordedUntil(kyma)
 	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.IsDeleting = newest.Accepted, newest.Refused,
 		newest.ReadError, p.runtime.IsDeleting
-	var err error
 	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &p.runtime, newest); err != nil {
 		return err
 	}
-	if err := k.persistNewData(ctx, p.before, kyma, *facts); err != nil {
-		return err
-	}
+	p.facts.Recorded = reconcile.Yes
+	p.facts.MustPersist = mustPersist(p.before.Status.Runtime, kyma.Status.Runtime)
+	return nil
+}
+
+// publishBundle resolves the Kyma's request, and pushes a new bundle if necessary.
+func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
+	kyma, facts := p.kyma, &p.status
 	view := p.input.View
 	request, err := view.Request(p.rules, kyma, facts.Report)
 	if err == nil {

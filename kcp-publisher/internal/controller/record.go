@@ -22,13 +22,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistNewData writes the status if it contains new data that must survive a crash, such as the agent's new key,
-// because the publisher cannot get this data a second time. facts contains the report to which the status already
-// refers, so a module never gets a better state than in that report.
+// persistNewData writes a status with new data that must survive a crash. facts contains the report to which the status
+// already refers, so a module never gets a better state than in that report.
 func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, facts ingest.Facts) error {
-	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
-		return nil
-	}
 	kyma.Status = ingest.HeldStatus(kyma.Status, facts, "", k.Now())
 	refused, err := k.patchStatus(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
@@ -38,6 +34,8 @@ func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, 
 	return nil
 }
 
+// mustPersist reports whether a status contains new data that must survive a crash, such as the agent's new key, because
+// the publisher cannot get this data a second time.
 func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false

@@ -3,7 +3,7 @@
 // action is End.
 //
 // Decide never returns Publish while the catalog is incomplete, if the Kyma is refused, or during a backoff after a
-// failed registry request. Every sequence of results leads to the action End.
+// failed registry request, nor before data that must survive a crash is stored. Every sequence of results leads to the action End.
 package reconcile
 
 import "time"
@@ -48,7 +48,11 @@ const (
 	FetchReport Action = "FetchReport"
 	// Renew pushes the last bundle again with a later expiry if a renewal is due.
 	Renew Action = "Renew"
-	// Publish writes the report's data to the Kyma's status and pushes a new bundle if necessary.
+	// RecordReport sets the report's data in the Kyma's status, in memory.
+	RecordReport Action = "RecordReport"
+	// Persist writes the status, because it contains new data that must survive a crash, such as the agent's new key.
+	Persist Action = "Persist"
+	// Publish pushes a new bundle if necessary.
 	Publish Action = "Publish"
 	// End ends the reconcile and writes the status if necessary.
 	End Action = "End"
@@ -91,9 +95,12 @@ type Facts struct {
 	CanPostpone bool
 	// IsUnchanged is true if an earlier reconcile completed all work with the same inputs and the same report.
 	IsUnchanged bool
+	// MustPersist is true if the recorded report contains data that the publisher cannot get a second time. The
+	// publisher must store the data before it publishes a bundle.
+	MustPersist bool
 
 	// These are the results of the actions so far. They are empty for actions that were not executed.
-	Newest, Admitted, Bundle, Report, Renewed, Published Result
+	Newest, Admitted, Bundle, Report, Recorded, Persisted, Renewed, Published Result
 }
 
 // Decide returns the next action. If the action is End, it also returns the state.
@@ -167,6 +174,10 @@ func (f Facts) decidePublish() (State, Action) {
 		return Unreachable, End
 	case f.IsUnchanged && !f.Requested:
 		return Settled, End
+	case f.Recorded == "":
+		return "", RecordReport
+	case f.MustPersist && f.Persisted == "":
+		return "", Persist
 	case f.Published == "":
 		return "", Publish
 	case f.Published == Down:

@@ -10,9 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-type world struct{ newest, admitted, bundle, report, published, renewed Result }
+type world struct {
+	newest, admitted, bundle, report, published, renewed Result
+	mustPersist                                          bool
+}
 
-var answering = world{Yes, Yes, Yes, Yes, Yes, Yes}
+var answering = world{Yes, Yes, Yes, Yes, Yes, Yes, false}
 
 func run(f Facts, w world) (State, []Action) {
 	var taken []Action
@@ -32,6 +35,10 @@ func run(f Facts, w world) (State, []Action) {
 			f.Bundle = w.bundle
 		case FetchReport:
 			f.Report = w.report
+		case RecordReport:
+			f.Recorded, f.MustPersist = Yes, w.mustPersist
+		case Persist:
+			f.Persisted = Yes
 		case Publish:
 			f.Published = w.published
 		case Renew:
@@ -59,28 +66,32 @@ func TestReconcileActionsDependOnFacts(t *testing.T) {
 		state State
 		taken []Action
 	}{
-		"new Kyma":     {Facts{HasView: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, Publish, End}},
+		"new Kyma":     {Facts{HasView: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, RecordReport, Publish, End}},
 		"settled Kyma": {with(func(f *Facts) { f.IsSettled = true }), answering, Settled, []Action{ReadNewestDigest, End}},
 		"settled Kyma with a new report": {with(func(f *Facts) { f.IsSettled = true }),
 			answers(func(w *world) { w.newest = No }), Due,
-			[]Action{ReadNewestDigest, Admit, FetchReport, Publish, End}},
+			[]Action{ReadNewestDigest, Admit, FetchReport, RecordReport, Publish, End}},
+		"report with new data that must survive a crash": {
+			known, answers(func(w *world) { w.mustPersist = true }), Due,
+			[]Action{Admit, FetchReport, RecordReport, Persist, Publish, End},
+		},
 		"new report that changes nothing": {
 			with(func(f *Facts) { f.IsUnchanged = true }), answering, Settled, []Action{Admit, FetchReport, End},
 		},
 		"settled Kyma with a requested reconcile": {
 			with(func(f *Facts) { f.IsSettled, f.IsUnchanged, f.Requested = true, true, true }), answering, Due,
-			[]Action{Admit, FetchReport, Publish, End},
+			[]Action{Admit, FetchReport, RecordReport, Publish, End},
 		},
 		"settled Kyma that needs a new bundle": {
 			with(func(f *Facts) { f.IsSettled, f.Pending = true, true }), answering, Due,
-			[]Action{Admit, FetchReport, Publish, End},
+			[]Action{Admit, FetchReport, RecordReport, Publish, End},
 		},
 		"report postponed after a restart": {
 			with(func(f *Facts) { f.CanPostpone = true }), answering, Settled, []Action{Admit, CheckBundle, End},
 		},
 		"outdated bundle overrides a postponed report": {with(func(f *Facts) { f.CanPostpone = true }),
 			answers(func(w *world) { w.bundle = No }), Due,
-			[]Action{Admit, CheckBundle, FetchReport, Publish, End}},
+			[]Action{Admit, CheckBundle, FetchReport, RecordReport, Publish, End}},
 		"refused Kyma": {
 			known, answers(func(w *world) { w.admitted = No }), Refused, []Action{Admit, End},
 		},
@@ -90,14 +101,14 @@ func TestReconcileActionsDependOnFacts(t *testing.T) {
 		},
 		"requested reconcile during a registry backoff": {
 			with(func(f *Facts) { f.InBackoff, f.Requested = true, true }), answering, Due,
-			[]Action{Admit, FetchReport, Publish, End},
+			[]Action{Admit, FetchReport, RecordReport, Publish, End},
 		},
 		"registry that does not respond to the request for the report": {
 			known, answers(func(w *world) { w.report = Down }), Unreachable, []Action{Admit, FetchReport, End},
 		},
 		"registry that does not respond to the push of the bundle": {
 			known, answers(func(w *world) { w.published = Down }), Unreachable,
-			[]Action{Admit, FetchReport, Publish, End},
+			[]Action{Admit, FetchReport, RecordReport, Publish, End},
 		},
 		"state of the control plane not read yet": {Facts{}, answering, Unknown, []Action{End}},
 		"brief partial change to the control plane": {
@@ -145,10 +156,11 @@ func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 			HasFinalizer: flip(), Requested: flip(), Pending: flip(),
 			InBackoff: flip(), IsSettled: flip(), CanPostpone: flip(), IsUnchanged: flip(),
 		}
-		w := world{one(Yes, No), one(Yes, No), one(Yes, No), one(Yes, Down), one(Yes, Down), one(Yes, No, Down)}
+		w := world{one(Yes, No), one(Yes, No), one(Yes, No), one(Yes, Down), one(Yes, Down), one(Yes, No, Down), flip()}
 		state, taken := run(f, w)
 		states[state]++
-		took := func(action Action) bool { return slices.Contains(taken, action) }
+		index := func(action Action) int { return slices.Index(taken, action) }
+		took := func(action Action) bool { return index(action) >= 0 }
 		for rule, broken := range map[string]bool{
 			"every reconcile ends in a state": state == "",
 			"each action is taken at most once": len(
@@ -161,6 +173,8 @@ func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 			"no report is recorded without a finalizer":           took(FetchReport) && !f.HasFinalizer && !took(AddFinalizer),
 			"nothing is published without the report": took(Publish) &&
 				(!took(FetchReport) || w.report != Yes),
+			"nothing is published before new data is stored": took(Publish) && (!took(RecordReport) ||
+				took(Persist) != w.mustPersist || w.mustPersist && index(Persist) > index(Publish)),
 			"a deleted Kyma gets no finalizer": took(AddFinalizer) && f.IsDeleted,
 			"the registry is not called during a backoff": f.InBackoff && !f.Requested &&
 				(took(ReadNewestDigest) || took(FetchReport) || took(CheckBundle) || took(Publish) || took(Renew)),
