@@ -32,8 +32,6 @@ var fileCycles = map[string]string{
 	"integration/chaos": `authorities clones commits disasters enrollments faults installed mandatory mistakes namespaces
 		operators planner promises run seen soak stage suspend tap users watch`,
 	"integration/fleet": "disaster local notifications runtime share simulated start tokens",
-	"kcp-publisher/internal/controller": `announce deletion end kyma offlineafter order owner pass remotegit
-		remoteplanner rollouts watchers`,
 	"kcp-publisher/internal/core/rollout": "checks decide empty grant members promotion rollout waves",
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,28 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
-
-// KymaEvents is the value of a flag that selects the Events to emit about runtimes.
-type KymaEvents string
-
-// With AllEvents, the publisher emits all Events. With FailureEvents, it emits only Events about failures.
-const (
-	AllEvents     KymaEvents = "all"
-	FailureEvents KymaEvents = "failures"
-)
-
-// ParseKymaEvents parses a flag value: all or failures.
-func ParseKymaEvents(text string) (KymaEvents, error) {
-	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
-		return e, nil
-	}
-	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
-}
 
 func (k *Kymas) emitChanges(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	for _, e := range ingest.EventsBetween(before, kyma.Status) {
@@ -113,6 +98,81 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 		observed.Sequence, newest.Sequence)
 	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {
 		k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
+	}
+}
+
+var watchedChanges = measure.Counters[string](measure.Definition{
+	Name:   "kyma_pull_publisher_watched_changes_total",
+	Help:   "Changes of watched objects that runtimes reported, by watcher.",
+	Labels: []string{"watcher"}, Leader: true,
+})
+
+// maxWatchEvents limits the number of Events for one Watcher and one report. If a report contains more changes, the
+// last Event contains the number of omitted changes.
+const maxWatchEvents = 8
+
+type watchChanges struct {
+	watcher bundle.Watcher
+	objects []bundle.WatchedObject
+	trouble string
+}
+
+// newChanges returns the changes to watched objects that the previous report did not contain. last is the sequence
+// number of the previous report. newChanges omits invalid entries, because a report is untrusted.
+func newChanges(report bundle.Report, watchers []bundle.Watcher, last int64) []watchChanges {
+	var all []watchChanges
+	left := bundle.MaxWatchedReported
+	for _, watcher := range watchers {
+		at := slices.IndexFunc(report.Watched, func(r bundle.ReportedWatch) bool { return r.Watcher == watcher.Name })
+		if at < 0 || report.Watched[at].Since <= last || report.Watched[at].Since > report.Sequence {
+			continue
+		}
+		news := watchChanges{watcher: watcher, trouble: report.Watched[at].Trouble}
+		for _, o := range report.Watched[at].Objects {
+			if o.Since > last && o.IsValid() && left > 0 {
+				news.objects = append(news.objects, o)
+				left--
+			}
+		}
+		all = append(all, news)
+	}
+	return all
+}
+
+func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+	runtime := plan.RuntimeID(kyma)
+	watchers, _ := k.Watchers.Snapshot()
+	var last int64
+	if kyma.Status.Runtime != nil {
+		last = kyma.Status.Runtime.ReportSequence
+	}
+	if before != nil {
+		last = max(last, before.Sequence)
+	}
+	for _, news := range newChanges(after.Report, watchers, last) {
+		watchedChanges.WithLabelValues(news.watcher.Name).Add(float64(max(len(news.objects), 1)))
+		for i, o := range news.objects {
+			if i == maxWatchEvents {
+				break
+			}
+			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name,
+				news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
+			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
+				note += fmt.Sprintf(", and %d more", more)
+			}
+			// The Event refers to the changed object, so that each object has its own Event. Otherwise, the API server
+			// would combine the Events into one.
+			about := &corev1.ObjectReference{
+				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
+				Name:      news.watcher.Name,
+				FieldPath: o.Namespace + "/" + o.Name,
+			}
+			k.announceEvent(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
+		}
+		if news.trouble != "" {
+			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
+				fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble))
+		}
 	}
 }
 

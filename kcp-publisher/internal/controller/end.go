@@ -2,15 +2,21 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
 // endPass ends every reconcile. It either removes the finalizer, or writes the status and returns the time of the next
@@ -77,6 +83,27 @@ func (k *Kymas) finalizeReason(p *pass, state reconcile.State) (reason, message 
 		return plan.FinalizeReasonUnnotified(p.kyma)
 	}
 	return "", ""
+}
+
+// removeFinalizer removes the publisher's finalizer from a deleted Kyma. It emits an Event with the reason.
+func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
+	if err := takeover.RemoveManifests(ctx, k.Client, k.uncached, kyma); err != nil {
+		return err
+	}
+	before := kyma.DeepCopy()
+	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
+	takeover.RemoveFinalizer(kyma)
+	if err := k.Client.Patch(ctx, kyma,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	kind := corev1.EventTypeNormal
+	if reason != v1beta2.ReasonRuntimeEmpty && reason != v1beta2.ReasonRuntimeGone {
+		kind = corev1.EventTypeWarning
+	}
+	k.emitEvent(kyma, kind, reason, "Delete", message)
+	ctrl.LoggerFrom(ctx).Info("finalized a deleted Kyma", "runtime", plan.RuntimeID(kyma), "reason", reason)
+	return nil
 }
 
 // updateStatus sets the status of the reconciled Kyma. It returns false if the status does not have to be written.
@@ -188,15 +215,6 @@ func (k *Kymas) nextReconcile(p *pass, state reconcile.State, until time.Time) c
 		return result
 	}
 	return ctrl.Result{}
-}
-
-// takePendingWork makes this reconcile responsible for the Kyma's pending work. Later changes become pending work for
-// the next reconcile. Additional calls have no effect.
-func (k *Kymas) takePendingWork(p *pass) {
-	if !p.hasTakenPending {
-		p.hasTakenPending = true
-		p.pending = k.fleet.TakePending(p.name)
-	}
 }
 
 func (k *Kymas) finishPending(p *pass, done bool) {

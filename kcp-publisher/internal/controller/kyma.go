@@ -4,21 +4,17 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/jitter"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -50,74 +46,6 @@ type Kymas struct {
 	reports     *reportReader
 	// checkReport returns an error if the API server would reject a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
-}
-
-const (
-	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next reconcile,
-	// which publishes the bundle.
-	publishDelay = 50 * time.Millisecond
-	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. During this time, the
-	// publisher pushes bundles for other runtimes, which is more urgent.
-	statusDelay = 300 * time.Millisecond
-)
-
-// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict,
-// or if the decisions have changed, it requeues the Kyma and does not return an error.
-func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	result, err := k.reconcile(ctx, req)
-	if apierrors.IsConflict(err) || errors.Is(err, publish.ErrOutdatedDecision) {
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusDelay, k.PollInterval))}, nil
-	}
-	return result, err
-}
-
-// reconcile executes the actions that the function reconcile.Decide returns, until the action is End.
-func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	kyma, err := k.readKyma(ctx, req)
-	if kyma == nil || err != nil {
-		return ctrl.Result{}, err
-	}
-	p := k.beginPass(ctx, kyma)
-	for {
-		state, action := reconcile.Decide(p.facts)
-		if action == reconcile.End {
-			return k.endPass(ctx, p, state)
-		}
-		if err := k.execute(ctx, p, action); err != nil {
-			k.finishPending(p, false)
-			return ctrl.Result{}, err
-		}
-	}
-}
-
-// readKyma returns the Kyma from the cache. The caller must not modify it. It returns nil if this process must not
-// reconcile the Kyma, for example because another shard is responsible for it.
-func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
-	kyma := &v1beta2.Kyma{}
-	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		k.dropState(req.NamespacedName)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !k.Share.Contains(kyma.Labels, plan.ClaimedRuntimeID(kyma)) {
-		k.dropState(req.NamespacedName)
-		return nil, nil
-	}
-	if plan.IsSkipped(kyma) {
-		k.fleet.DropPending(req.NamespacedName)
-		k.updateCounts(kyma)
-		return nil, nil
-	}
-	return kyma, nil
-}
-
-func (k *Kymas) dropState(kyma types.NamespacedName) {
-	if runtimeStates.dropRuntime(&k.metricsPart, kyma).Backoff != nil {
-		registryFailing.Add(-1)
-	}
 }
 
 // resolveInput returns the rules and the catalog for the Kyma's next bundle. The View is nil if no bundle can be
@@ -157,6 +85,24 @@ func (k *Kymas) currentView() *plan.View {
 		return nil
 	}
 	return view
+}
+
+// lastBundleView returns the catalog for the last bundle of a deleted Kyma if the catalog has been changing for a long
+// time. The last bundle does not contain modules, so it does not depend on the change. For any other Kyma,
+// lastBundleView returns nil.
+func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
+	if kyma.DeletionTimestamp.IsZero() ||
+		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldTimeout {
+		return nil
+	}
+	if view := k.Rollouts.view.Load(); view != nil {
+		return view
+	}
+	none, err := catalog.New(nil, nil) // this process started during the change and has not read the catalog yet
+	if err != nil {
+		return nil
+	}
+	return &plan.View{Catalog: none}
 }
 
 // While a Git commit is being applied, publishing stops. If this takes longer than holdReasonDelay, the publisher

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,16 +52,6 @@ func (k *Kymas) kymaNames(ctx context.Context, runtime string) ([]types.Namespac
 		names[i] = client.ObjectKeyFromObject(&kymas[i])
 	}
 	return names, nil
-}
-
-// kymasForRuntime returns the Kymas with this runtime ID from the cache. The caller must not modify them.
-func (k *Kymas) kymasForRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
-	var kymas v1beta2.KymaList
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
-		client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
-	}
-	return kymas.Items, nil
 }
 
 // recordNotification makes the next reconcile of a Kyma read the report from the registry.

@@ -51,3 +51,7 @@ func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.Rollou
 	}
 	r.checkedPolicies = checked
 }
+
+func restingInterval(poll time.Duration) time.Duration {
+	return max(poll, min(restingFactor*poll, maxRestingPoll))
+}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -68,4 +70,21 @@ type Git interface {
 	RequestComparison()
 	// ApprovedAt returns the time at which the current commit approved the removal of a module from a Kyma, or zero.
 	ApprovedAt(kyma types.UID, module string) time.Time
+}
+
+// KymaEvents is the value of a flag that selects the Events to emit about runtimes.
+type KymaEvents string
+
+// With AllEvents, the publisher emits all Events. With FailureEvents, it emits only Events about failures.
+const (
+	AllEvents     KymaEvents = "all"
+	FailureEvents KymaEvents = "failures"
+)
+
+// ParseKymaEvents parses a flag value: all or failures.
+func ParseKymaEvents(text string) (KymaEvents, error) {
+	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
+		return e, nil
+	}
+	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
 }

@@ -24,19 +24,6 @@ const (
 	priorityRoutine = -1
 )
 
-const (
-	// While a rollout is waiting for a runtime's report, the publisher reads the report awaitedPolls times per poll
-	// interval.
-	awaitedPolls = 6
-	// If rollouts await reports from more than maxAwaited runtimes, the publisher reads each of these reports less
-	// often.
-	maxAwaited = 100
-	// The publisher reads the reports of idle runtimes less often: it multiplies the poll interval by restingFactor, up
-	// to maxRestingPoll.
-	restingFactor  = 2
-	maxRestingPoll = time.Minute
-)
-
 func (k *Kymas) priorityHandler() handler.EventHandler {
 	return handler.Funcs{
 		GenericFunc: func(_ context.Context, e event.GenericEvent,
@@ -66,36 +53,6 @@ func (k *Kymas) priorityOf(kyma *v1beta2.Kyma) *int {
 		return new(priorityAwaited)
 	}
 	return new(priorityRoutine)
-}
-
-// pollInterval returns the interval at which the publisher reads the runtime's report.
-func (k *Kymas) pollInterval(kyma *v1beta2.Kyma) time.Duration {
-	view := k.Rollouts.View()
-	if !view.IsAwaited(plan.RuntimeID(kyma)) {
-		if plan.IsResting(kyma) {
-			return restingInterval(k.PollInterval)
-		}
-		return k.PollInterval
-	}
-	soon := k.PollInterval / awaitedPolls
-	return min(soon*time.Duration(max(len(view.AwaitedRuntimes), maxAwaited))/maxAwaited, k.PollInterval)
-}
-
-func restingInterval(poll time.Duration) time.Duration {
-	return max(poll, min(restingFactor*poll, maxRestingPoll))
-}
-
-// maxReportAge returns the maximum age of a report that a reconcile can use without reading the registry again. If
-// isDue is true, a bundle must be published, and the maximum age is higher, because publishing takes precedence.
-func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
-	poll := k.pollInterval(kyma)
-	switch {
-	case plan.ReconcileRequest(kyma) != "":
-		return 0
-	case isDue:
-		return 2 * max(poll, k.PollInterval)
-	}
-	return min(poll, k.PollInterval) / 2
 }
 
 // nextPoll requeues the Kyma for its next poll, or for the time until if that is earlier. asked is the time at which

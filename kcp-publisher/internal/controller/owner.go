@@ -3,10 +3,12 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -35,6 +37,16 @@ func (k *Kymas) listClaimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta
 		all[at] = *kyma
 	}
 	return all, nil
+}
+
+// kymasForRuntime returns the Kymas with this runtime ID from the cache. The caller must not modify them.
+func (k *Kymas) kymasForRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
+	var kymas v1beta2.KymaList
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
+	}
+	return kymas.Items, nil
 }
 
 // ensureOwner returns an error if another Kyma with the same runtime ID owns the runtime. If an operator has assigned

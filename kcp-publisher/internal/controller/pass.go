@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
@@ -95,34 +97,12 @@ func (p *pass) copyKyma() {
 	}
 }
 
-// execute executes one action and adds its result to the facts.
-func (k *Kymas) execute(ctx context.Context, p *pass, action reconcile.Action) error {
-	if action == reconcile.ReadNewestDigest {
-		k.readNewestDigest(ctx, p)
-		return nil
-	}
-	p.copyKyma()
-	switch action {
-	case reconcile.AddFinalizer:
-		return k.addFinalizer(ctx, p)
-	case reconcile.Admit:
-		k.checkAdmission(ctx, p)
-		return nil
-	case reconcile.CheckBundle:
-		k.checkBundle(ctx, p)
-		return nil
-	case reconcile.FetchReport:
-		k.fetchNewestReport(ctx, p)
-		return nil
-	case reconcile.Renew:
-		return k.renewBundle(ctx, p)
-	case reconcile.RecordReport:
-		return k.recordReport(ctx, p)
-	case reconcile.Persist:
-		p.facts.Persisted = reconcile.Yes
-		return k.persistNewData(ctx, p.before, p.kyma, p.status)
-	default:
-		return k.publishBundle(ctx, p)
+// takePendingWork makes this reconcile responsible for the Kyma's pending work. Later changes become pending work for
+// the next reconcile. Additional calls have no effect.
+func (k *Kymas) takePendingWork(p *pass) {
+	if !p.hasTakenPending {
+		p.hasTakenPending = true
+		p.pending = k.fleet.TakePending(p.name)
 	}
 }
 
@@ -139,6 +119,18 @@ func (k *Kymas) readNewestDigest(ctx context.Context, p *pass) {
 	}
 	p.newest, p.facts.Newest = known, reconcile.Yes
 	p.newest.AskedAt = answer.askedAt
+}
+
+// addFinalizer adds the publisher's finalizer, which keeps a deleted Kyma until its runtime has removed all modules.
+func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
+	kyma, before := p.kyma, p.kyma.DeepCopy()
+	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
+	if err := k.Client.Patch(ctx, kyma,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	p.before, p.facts.HasFinalizer = kyma.DeepCopy(), true
+	return nil
 }
 
 func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {

@@ -134,18 +134,6 @@ func (p *RemotePlanner) ApprovedAt(kyma types.UID, module string) time.Time {
 	return p.cached.approvals.Of(kyma, module)
 }
 
-// heldFor returns for how long the planner has stopped publishing because of a commit, or 0 if publishing is not
-// stopped.
-func (p *RemotePlanner) heldFor() time.Duration {
-	if p == nil {
-		return 0
-	}
-	if announced, known := p.Announced(); !known || announced.Held == "" {
-		return 0
-	}
-	return p.unannouncedFor()
-}
-
 // requestEvaluations runs until the context ends. It repeatedly requests an evaluation of the rollouts while this
 // process's caches might not contain all objects that the planner has announced.
 func (p *RemotePlanner) requestEvaluations(ctx context.Context, evaluate chan<- event.GenericEvent) error {

@@ -119,6 +119,18 @@ func (p *RemotePlanner) unannouncedFor() time.Duration {
 	return time.Since(p.unplannedSince)
 }
 
+// heldFor returns for how long the planner has stopped publishing because of a commit, or 0 if publishing is not
+// stopped.
+func (p *RemotePlanner) heldFor() time.Duration {
+	if p == nil {
+		return 0
+	}
+	if announced, known := p.Announced(); !known || announced.Held == "" {
+		return 0
+	}
+	return p.unannouncedFor()
+}
+
 func (p *RemotePlanner) isActive() bool {
 	announced, known := p.Announced()
 	return known && announced.Active

@@ -76,6 +76,45 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
 }
 
+const (
+	// While a rollout is waiting for a runtime's report, the publisher reads the report awaitedPolls times per poll
+	// interval.
+	awaitedPolls = 6
+	// If rollouts await reports from more than maxAwaited runtimes, the publisher reads each of these reports less
+	// often.
+	maxAwaited = 100
+	// The publisher reads the reports of idle runtimes less often: it multiplies the poll interval by restingFactor, up
+	// to maxRestingPoll.
+	restingFactor  = 2
+	maxRestingPoll = time.Minute
+)
+
+// pollInterval returns the interval at which the publisher reads the runtime's report.
+func (k *Kymas) pollInterval(kyma *v1beta2.Kyma) time.Duration {
+	view := k.Rollouts.View()
+	if !view.IsAwaited(plan.RuntimeID(kyma)) {
+		if plan.IsResting(kyma) {
+			return restingInterval(k.PollInterval)
+		}
+		return k.PollInterval
+	}
+	soon := k.PollInterval / awaitedPolls
+	return min(soon*time.Duration(max(len(view.AwaitedRuntimes), maxAwaited))/maxAwaited, k.PollInterval)
+}
+
+// maxReportAge returns the maximum age of a report that a reconcile can use without reading the registry again. If
+// isDue is true, a bundle must be published, and the maximum age is higher, because publishing takes precedence.
+func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
+	poll := k.pollInterval(kyma)
+	switch {
+	case plan.ReconcileRequest(kyma) != "":
+		return 0
+	case isDue:
+		return 2 * max(poll, k.PollInterval)
+	}
+	return min(poll, k.PollInterval) / 2
+}
+
 // postponeRead returns the time to which the first read of a runtime's report is postponed. This is the proposed time,
 // or the time of an earlier call. It returns zero if the read cannot be postponed, because the report was already read
 // or a notification about it has arrived.

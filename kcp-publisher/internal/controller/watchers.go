@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,15 +16,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
-
-var watchedChanges = measure.Counters[string](measure.Definition{
-	Name:   "kyma_pull_publisher_watched_changes_total",
-	Help:   "Changes of watched objects that runtimes reported, by watcher.",
-	Labels: []string{"watcher"}, Leader: true,
-})
 
 // Watchers reads the Watcher objects, provides the valid ones for the bundles, and writes the status of all of them.
 type Watchers struct {
@@ -104,73 +94,4 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 		return fmt.Errorf("write status of Watcher %s/%s: %w", watcher.Namespace, watcher.Name, err)
 	}
 	return nil
-}
-
-// maxWatchEvents limits the number of Events for one Watcher and one report. If a report contains more changes, the
-// last Event contains the number of omitted changes.
-const maxWatchEvents = 8
-
-type watchChanges struct {
-	watcher bundle.Watcher
-	objects []bundle.WatchedObject
-	trouble string
-}
-
-// newChanges returns the changes to watched objects that the previous report did not contain. last is the sequence
-// number of the previous report. newChanges omits invalid entries, because a report is untrusted.
-func newChanges(report bundle.Report, watchers []bundle.Watcher, last int64) []watchChanges {
-	var all []watchChanges
-	left := bundle.MaxWatchedReported
-	for _, watcher := range watchers {
-		at := slices.IndexFunc(report.Watched, func(r bundle.ReportedWatch) bool { return r.Watcher == watcher.Name })
-		if at < 0 || report.Watched[at].Since <= last || report.Watched[at].Since > report.Sequence {
-			continue
-		}
-		news := watchChanges{watcher: watcher, trouble: report.Watched[at].Trouble}
-		for _, o := range report.Watched[at].Objects {
-			if o.Since > last && o.IsValid() && left > 0 {
-				news.objects = append(news.objects, o)
-				left--
-			}
-		}
-		all = append(all, news)
-	}
-	return all
-}
-
-func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
-	runtime := plan.RuntimeID(kyma)
-	watchers, _ := k.Watchers.Snapshot()
-	var last int64
-	if kyma.Status.Runtime != nil {
-		last = kyma.Status.Runtime.ReportSequence
-	}
-	if before != nil {
-		last = max(last, before.Sequence)
-	}
-	for _, news := range newChanges(after.Report, watchers, last) {
-		watchedChanges.WithLabelValues(news.watcher.Name).Add(float64(max(len(news.objects), 1)))
-		for i, o := range news.objects {
-			if i == maxWatchEvents {
-				break
-			}
-			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name,
-				news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
-			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
-				note += fmt.Sprintf(", and %d more", more)
-			}
-			// The Event refers to the changed object, so that each object has its own Event. Otherwise, the API server
-			// would combine the Events into one.
-			about := &corev1.ObjectReference{
-				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
-				Name:      news.watcher.Name,
-				FieldPath: o.Namespace + "/" + o.Name,
-			}
-			k.announceEvent(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
-		}
-		if news.trouble != "" {
-			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
-				fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble))
-		}
-	}
 }
