@@ -16,8 +16,6 @@ import (
 var packageState = map[string]string{
 	"internal/measure definedMetrics": "package variables define metrics, and the generated reference lists them",
 	"internal/render kustomizeLock":   "kyaml stores schemas in package variables",
-	"kcp-publisher/internal/controller runtimeStates": "a process registers each metric once, and all of its shards " +
-		"report to it",
 }
 
 // Two parts of a process, such as two shards or two tests, share package variables, so state must be in a value that

@@ -7,6 +7,7 @@ package measure
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -47,11 +48,26 @@ func Definitions() []Definition {
 	return all
 }
 
-func define(collector prometheus.Collector, definitions ...Definition) {
-	metrics.Registry.MustRegister(collector)
+// Define defines metrics of a collector, and returns the definitions. A process exports them as long as the collector
+// is registered with Export.
+func Define(definitions ...Definition) []Definition {
 	definedMetrics.mu.Lock()
 	defer definedMetrics.mu.Unlock()
 	definedMetrics.all = append(definedMetrics.all, definitions...)
+	return definitions
+}
+
+// Export registers a collector of defined metrics until the returned function is called.
+func Export(collector prometheus.Collector) (stop func(), err error) {
+	if err := metrics.Registry.Register(collector); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return func() { metrics.Registry.Unregister(collector) }, nil
+}
+
+func define(collector prometheus.Collector, definition Definition) {
+	metrics.Registry.MustRegister(collector)
+	Define(definition)
 }
 
 // Counter defines a counter that starts at 0.
@@ -103,11 +119,6 @@ func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
 	define(h, d)
 	return h
-}
-
-// Collect registers a collector that computes metrics at each scrape.
-func Collect(collector prometheus.Collector, definitions ...Definition) {
-	define(collector, definitions...)
 }
 
 // Desc returns the prometheus.Desc of the metric.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	_ "sigs.k8s.io/controller-runtime" // registers the metrics that every manager exports
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -138,5 +139,39 @@ func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 	if want := []string{"GET 2xx", "GET 429", "GET 4xx", "GET 5xx", "PUT error", "other 2xx"}; !slices.Equal(got,
 		want) {
 		t.Errorf("got requests %v, want %v", got, want)
+	}
+}
+
+type constant struct{ of Definition }
+
+func (c constant) Describe(to chan<- *prometheus.Desc) { to <- c.of.Desc() }
+
+func (c constant) Collect(to chan<- prometheus.Metric) {
+	to <- prometheus.MustNewConstMetric(c.of.Desc(), prometheus.GaugeValue, 1)
+}
+
+func TestCollectorIsExportedUntilItsEnd(t *testing.T) {
+	one := constant{Define(Definition{Name: name("collected"), Help: "A test.", Kind: KindGauge})[0]}
+	if !slices.ContainsFunc(Definitions(), func(d Definition) bool { return d.Name == one.of.Name }) {
+		t.Error("the metric is not defined")
+	}
+	isExported := func() bool { return gathered(t)[one.of.Name] != nil }
+	if isExported() {
+		t.Error("the metric is exported before its collector is registered")
+	}
+	for range 2 { // a program can start a second time in the same process
+		stop, err := Export(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Export(one); err == nil {
+			t.Error("a second collector of the metric was registered")
+		}
+		if !isExported() {
+			t.Error("the metric of a registered collector is not exported")
+		}
+		if stop(); isExported() {
+			t.Error("the metric is still exported")
+		}
 	}
 }

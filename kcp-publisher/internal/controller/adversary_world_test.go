@@ -258,7 +258,7 @@ func (w *adversary) restart() {
 		}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.DropRecord),
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(nil),
 		NewSlimmer())
 }
 

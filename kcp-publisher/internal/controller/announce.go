@@ -179,7 +179,7 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 // Retire removes this publisher's Kymas from the metrics. Callers must call it when another process becomes responsible
 // for them.
 func (k *Kymas) Retire() {
-	runtimeStates.removePart(&k.metricsPart)
+	k.counts.remove()
 	k.backoff.retire()
 }
 
@@ -188,9 +188,7 @@ func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
 	if catalog == nil {
 		return // the catalog has not been read yet
 	}
-	runtimeStates.setRuntime(&k.metricsPart, client.ObjectKeyFromObject(kyma),
-		fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
-		catalog)
+	k.counts.setRuntime(client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 
 // announceWritten updates metrics and emits Events for the changes between two statuses of a Kyma. Callers must write

@@ -66,7 +66,6 @@ func (b *registryBackoff) recordFailure(
 		wait = r.Backoff.RecordFailure(now)
 	})
 	if begins {
-		registryFailing.Add(1) // the shards in a process share this metric
 		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.CountFailing(); {
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
@@ -92,7 +91,6 @@ func (b *registryBackoff) recordSuccess(
 	if usedBoth && b.fleet.Get(kyma).Backoff != nil {
 		logged := b.fleet.CountFailing() < maxLogged
 		b.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Backoff = nil })
-		registryFailing.Add(-1)
 		if failing := b.fleet.CountFailing(); logged || failing == 0 {
 			ctrl.LoggerFrom(ctx).Info("registry responds for this runtime again", "kyma", kyma, "others", failing)
 		}
@@ -100,7 +98,6 @@ func (b *registryBackoff) recordSuccess(
 }
 
 func (b *registryBackoff) retire() {
-	registryFailing.Add(-float64(b.fleet.CountFailing()))
 	b.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 

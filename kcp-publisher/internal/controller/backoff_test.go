@@ -212,7 +212,7 @@ func failingRuntimes(t *testing.T) float64 {
 func TestFailingRuntimesMetricSumsAllShards(t *testing.T) {
 	ctx, _ := logged(t)
 	before, broken := failingRuntimes(t), errors.New("500")
-	first, second := registryBackoff{fleet: fleetstate.New(nil)}, registryBackoff{fleet: fleetstate.New(nil)}
+	first, second := registryBackoff{fleet: fleetstate.New(addFailing)}, registryBackoff{fleet: fleetstate.New(addFailing)}
 	first.recordFailure(ctx, named("r0"), noon, broken)
 	first.recordFailure(ctx, named("r0"), noon.Add(time.Hour), broken)
 	second.recordFailure(ctx, named("r1"), noon, broken)

@@ -40,10 +40,10 @@ type Kymas struct {
 	// loggedSecrets contains the Secrets without a Kyma that were already logged, by namespace and name.
 	loggedSecrets sync.Map
 
-	fleet       *fleetstate.Fleet
-	backoff     registryBackoff
-	metricsPart metricsPart
-	reports     *reportReader
+	fleet   *fleetstate.Fleet
+	backoff registryBackoff
+	counts  *metricsPart
+	reports *reportReader
 	// checkReport returns an error if the API server would reject a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
 }

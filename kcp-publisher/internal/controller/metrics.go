@@ -68,6 +68,9 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 		"error without a response.",
 })
 
+// addFailing adds to the number of runtimes in a backoff. The shards in a process share this metric.
+func addFailing(change int) { registryFailing.Add(float64(change)) }
+
 // otherReason is the metric label value for unknown reasons. Runtimes can report any text as a reason, so these texts
 // must not become label values.
 const otherReason refusal.Reason = "(other)"

@@ -54,6 +54,8 @@ type Options struct {
 	Limits removal.Limits
 	// Slimmer reduces the memory of cached Kymas and of reports.
 	Slimmer *Slimmer
+	// Metrics contains the numbers of runtimes and modules of all shards in this process.
+	Metrics *FleetMetrics
 	// Concurrency is the maximum number of concurrent reconciles of Kymas.
 	Concurrency int
 }

@@ -223,7 +223,8 @@ func withoutDetails(err error) error {
 
 func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 	k.applyReport(p.kyma, p.newest)
-	newest, pushed, err := k.Publisher.Renew(ctx, k.fleet.PublishRecord(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
+	runtime := p.rules.Runtime(p.kyma, p.newest.Accepted)
+	newest, pushed, err := k.Publisher.Renew(ctx, k.fleet.PublishRecord(p.kyma), runtime)
 	p.facts.Renewed = reconcile.Yes
 	switch {
 	case errors.Is(err, publish.ErrPushNotAllowed):

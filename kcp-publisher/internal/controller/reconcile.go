@@ -7,7 +7,6 @@ import (
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,14 +60,14 @@ func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, 
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
-		k.dropState(req.NamespacedName)
+		k.counts.dropRuntime(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if !k.Share.Contains(kyma.Labels, plan.ClaimedRuntimeID(kyma)) {
-		k.dropState(req.NamespacedName)
+		k.counts.dropRuntime(req.NamespacedName)
 		return nil, nil
 	}
 	if plan.IsSkipped(kyma) {
@@ -77,12 +76,6 @@ func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, 
 		return nil, nil
 	}
 	return kyma, nil
-}
-
-func (k *Kymas) dropState(kyma types.NamespacedName) {
-	if runtimeStates.dropRuntime(&k.metricsPart, kyma).Backoff != nil {
-		registryFailing.Add(-1)
-	}
 }
 
 // execute executes one action and adds its result to the facts.

@@ -34,8 +34,8 @@ func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, 
 	return nil
 }
 
-// mustPersist reports whether a status contains new data that must survive a crash, such as the agent's new key, because
-// the publisher cannot get this data a second time.
+// mustPersist reports whether a status contains new data that must survive a crash, such as the agent's new key. The
+// publisher cannot get this data a second time.
 func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false

@@ -48,8 +48,7 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 	if !o.TrustAuthors {
 		api = restrictSettings(api, recorder, now)
 	}
-	var publisher *publish.Publisher
-	fleet := fleetstate.New(func(r *publish.Record) { publisher.DropRecord(r) })
+	fleet := fleetstate.New(addFailing)
 	catalog := newCatalog(mgr, o, fleet)
 	watchers := &Watchers{
 		Client: mgr.GetClient(), Namespace: o.Namespace, onChange: catalog.reconcileAll, isReadOnly: o.Remote != nil,
@@ -61,7 +60,8 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 	}
 	o.Publish.OnRestored = AnnounceRestored
 	o.Publish.DecideRemovals = newRemovals(o, api, mgr.GetAPIReader(), recorder).decideRemovals
-	if publisher, err = publish.New(o.Publish); err != nil {
+	publisher, err := publish.New(o.Publish)
+	if err != nil {
 		return nil, err
 	}
 	secrets, pullSecrets, err := newSecretCaches(mgr, o)
@@ -81,13 +81,12 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 		backoff: registryBackoff{
 			fleet: fleet, checkRegistry: func(ctx context.Context) error { return store.Ping(ctx, place) },
 		},
-		metricsPart: metricsPart{fleet: fleet, isReady: func() bool { return catalog.Snapshot() != nil }},
+		counts:      o.Metrics.addPart(fleet, func() bool { return catalog.Snapshot() != nil }),
 		checkReport: func(report bundle.Report) error { return ingest.Check(schema, report) },
 	}
 	if err := errors.Join(k.setUpShared(mgr), k.setUpPlanning(mgr), k.setUp(mgr, secrets, pullSecrets)); err != nil {
 		return nil, err
 	}
-	runtimeStates.addPart(&k.metricsPart)
 	return k, nil
 }
 

@@ -176,7 +176,6 @@ func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
-	runtimeStates.addPart(&k.metricsPart)
 	t.Cleanup(k.Retire)
 	w.settle()
 	counted := 0

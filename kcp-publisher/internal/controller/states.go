@@ -62,17 +62,15 @@ var (
 		Help: "Unix time at which the longest waiting runtime began to wait for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
-	fleetMetrics = []measure.Definition{
+	fleetMetrics = measure.Define(
 		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport,
 		publishPending, publishPendingSince,
-	}
-	runtimeStates = newStates()
+	)
 )
 
-func init() { measure.Collect(runtimeStates, fleetMetrics...) }
-
-// stateMetrics exports the numbers of runtimes and modules as metrics. It is safe for concurrent use.
-type stateMetrics struct {
+// FleetMetrics collects the numbers of runtimes and modules as metrics. All shards in a process share one FleetMetrics.
+// It is safe for concurrent use.
+type FleetMetrics struct {
 	mu     sync.Mutex // guards parts and counts
 	parts  map[*metricsPart]struct{}
 	counts map[fleetstate.Series]int
@@ -81,6 +79,7 @@ type stateMetrics struct {
 // metricsPart counts the runtimes of one shard, or all runtimes if the publisher does not use shards. While a Kyma
 // moves to another shard, both shards can count it.
 type metricsPart struct {
+	all   *FleetMetrics
 	fleet *fleetstate.Fleet
 	// isReady returns true once it is known which Kymas have pending work. If it is nil, this is never known.
 	isReady func() bool
@@ -99,19 +98,22 @@ type moduleCatalog interface {
 	HasVersion(module, version string) bool
 }
 
-func newStates() *stateMetrics {
-	return &stateMetrics{parts: map[*metricsPart]struct{}{}, counts: map[fleetstate.Series]int{}}
+// NewFleetMetrics returns a FleetMetrics without runtimes. The caller must register it with measure.Export.
+func NewFleetMetrics() *FleetMetrics {
+	return &FleetMetrics{parts: map[*metricsPart]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
-func (s *stateMetrics) addPart(p *metricsPart) {
+func (s *FleetMetrics) addPart(fleet *fleetstate.Fleet, isReady func() bool) *metricsPart {
+	p := &metricsPart{all: s, fleet: fleet, isReady: isReady}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[p] = struct{}{}
+	return p
 }
 
-// removePart removes the counts of a part. It must be called when another process becomes responsible for the part's
-// Kymas.
-func (s *stateMetrics) removePart(p *metricsPart) {
+// remove removes the counts of a part. It must be called when another process becomes responsible for the part's Kymas.
+func (p *metricsPart) remove() {
+	s := p.all
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
@@ -152,15 +154,15 @@ func runtimeSeries(r fleet.Runtime, catalog moduleCatalog) []fleetstate.Series {
 	return all
 }
 
-func (s *stateMetrics) setRuntime(p *metricsPart, kyma types.NamespacedName, r fleet.Runtime, catalog moduleCatalog) {
-	next := fleetstate.CountedSeries{Series: runtimeSeries(r, catalog)}
+func (p *metricsPart) setRuntime(kyma types.NamespacedName, r fleet.Runtime, catalog moduleCatalog) {
+	s, next := p.all, fleetstate.CountedSeries{Series: runtimeSeries(r, catalog)}
 	if r.LastReport != nil {
 		next.LastReport = *r.LastReport
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
-		return // removePart was called
+		return // remove was called
 	}
 	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if slices.Equal(r.CountedSeries.Series, next.Series) {
@@ -173,15 +175,14 @@ func (s *stateMetrics) setRuntime(p *metricsPart, kyma types.NamespacedName, r f
 	})
 }
 
-func (s *stateMetrics) dropRuntime(p *metricsPart, kyma types.NamespacedName) fleetstate.Runtime {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dropped := p.fleet.Delete(kyma)
-	s.addSeries(dropped.CountedSeries, -1)
-	return dropped
+// dropRuntime deletes the in-memory state of a Kyma, and its counts.
+func (p *metricsPart) dropRuntime(kyma types.NamespacedName) {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	p.all.addSeries(p.fleet.Delete(kyma).CountedSeries, -1)
 }
 
-func (s *stateMetrics) addSeries(c fleetstate.CountedSeries, n int) {
+func (s *FleetMetrics) addSeries(c fleetstate.CountedSeries, n int) {
 	for _, in := range c.Series {
 		if s.counts[in] += n; s.counts[in] == 0 {
 			delete(s.counts, in)
@@ -189,13 +190,13 @@ func (s *stateMetrics) addSeries(c fleetstate.CountedSeries, n int) {
 	}
 }
 
-func (s *stateMetrics) Describe(to chan<- *prometheus.Desc) {
+func (s *FleetMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range fleetMetrics {
 		to <- d.Desc()
 	}
 }
 
-func (s *stateMetrics) Collect(to chan<- prometheus.Metric) {
+func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	counts, of := maps.Clone(s.counts), s.sumParts()
 	s.mu.Unlock()
@@ -233,7 +234,7 @@ type totalCounts struct {
 }
 
 // sumParts adds up the counts of all parts. The caller must hold s.mu.
-func (s *stateMetrics) sumParts() (all totalCounts) {
+func (s *FleetMetrics) sumParts() (all totalCounts) {
 	for p := range s.parts {
 		ready := p.isReady != nil && p.isReady()
 		all.ready = all.ready || ready

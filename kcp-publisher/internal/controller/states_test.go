@@ -43,8 +43,8 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 }
 
 func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
-	s, p := newStates(), &metricsPart{fleet: fleetstate.New(nil)}
-	s.addPart(p)
+	s := NewFleetMetrics()
+	p := s.addPart(fleetstate.New(nil), nil)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("replica without runtimes: got metrics %v, want none", got)
 	}
@@ -62,11 +62,11 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
 			{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
 		}}
-	s.setRuntime(p, name("one"), healthy, offered{})
-	s.setRuntime(p, name("two"), healthy, offered{})
-	s.setRuntime(p, name("two"), failing, offered{})
-	s.setRuntime(p, name("two"), failing, offered{})
-	s.setRuntime(p, name("three"),
+	p.setRuntime(name("one"), healthy, offered{})
+	p.setRuntime(name("two"), healthy, offered{})
+	p.setRuntime(name("two"), failing, offered{})
+	p.setRuntime(name("two"), failing, offered{})
+	p.setRuntime(name("three"),
 		fleet.Runtime{Health: fleet.NeverReported,
 			Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
 	p.isReady = func() bool { return true }
@@ -100,7 +100,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		t.Errorf("got metrics\n%v\nwant\n%v", got, want)
 	}
 	for _, kyma := range []string{"two", "two", "three"} {
-		s.dropRuntime(p, name(kyma))
+		p.dropRuntime(name(kyma))
 	}
 	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { r.Pending.Add(noon) })
 	got := collected(t, s)
@@ -119,12 +119,8 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 }
 
 func TestMetricsAreTotalsOfAllShardsInAProcess(t *testing.T) {
-	s := newStates()
-	of := func() *metricsPart {
-		p := &metricsPart{fleet: fleetstate.New(nil), isReady: func() bool { return true }}
-		s.addPart(p)
-		return p
-	}
+	s := NewFleetMetrics()
+	of := func() *metricsPart { return s.addPart(fleetstate.New(nil), func() bool { return true }) }
 	waits := func(p *metricsPart, kyma string, at time.Time) {
 		p.fleet.Edit(types.NamespacedName{Name: kyma}, func(r *fleetstate.Runtime) {
 			r.Pending.Add(noon)
@@ -138,12 +134,12 @@ func TestMetricsAreTotalsOfAllShardsInAProcess(t *testing.T) {
 	waits(first, "moves", noon)
 	waits(second, "two", noon.Add(time.Hour))
 	for _, kyma := range []string{"one", "moves"} {
-		s.setRuntime(first, name(kyma), healthy, offered{})
+		first.setRuntime(name(kyma), healthy, offered{})
 	}
-	s.setRuntime(second, name("two"), healthy, offered{})
+	second.setRuntime(name("two"), healthy, offered{})
 	// When a Kyma moves to another shard, the new shard can count it before the old shard stops counting it.
-	s.setRuntime(second, name("moves"), healthy, offered{})
-	s.dropRuntime(first, name("moves"))
+	second.setRuntime(name("moves"), healthy, offered{})
+	first.dropRuntime(name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
 		t.Helper()
 		got := collected(t, s)
@@ -154,11 +150,11 @@ func TestMetricsAreTotalsOfAllShardsInAProcess(t *testing.T) {
 		}
 	}
 	check("two shards", 3, 2, noon)
-	s.removePart(first)
-	s.removePart(first)
-	s.setRuntime(first, name("one"), healthy, offered{}) // as in a reconcile that ends late
+	first.remove()
+	first.remove()
+	first.setRuntime(name("one"), healthy, offered{}) // as in a reconcile that ends late
 	check("one shard left", 2, 1, noon.Add(time.Hour))
-	s.removePart(second)
+	second.remove()
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("without shards: got metrics %v, want none", got)
 	}

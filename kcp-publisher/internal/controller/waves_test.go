@@ -142,7 +142,7 @@ func (w *waves) restart() {
 	w.must(err)
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
-	memory := fleetstate.New(publisher.DropRecord)
+	memory := fleetstate.New(nil)
 	slimmer := NewSlimmer()
 	reports := newReports(w.place, now, memory, slimmer)
 	catalog := &Catalog{
@@ -160,7 +160,7 @@ func (w *waves) restart() {
 			Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now,
 			lastReport: reports.lastReport,
 		},
-		backoff: registryBackoff{fleet: memory}, metricsPart: metricsPart{fleet: memory},
+		backoff: registryBackoff{fleet: memory}, counts: NewFleetMetrics().addPart(memory, nil),
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})

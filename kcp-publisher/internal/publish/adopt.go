@@ -131,8 +131,8 @@ func readCached(
 	return stored, !known, nil
 }
 
-// DropRecord drops the cached data of a runtime. Callers must call it before they discard a Record.
-func (p *Publisher) DropRecord(record *Record) { p.resolved.Release(&record.resolution) }
+// Drop drops the cached data of a runtime. Callers must call it before they discard a Record.
+func (r *Record) Drop() { r.resolution.Release() }
 
 // Newest returns a runtime's latest bundle without publishing another one, or nil if it found no valid bundle.
 func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Runtime) (*plan.PublishedBundle, error) {
@@ -201,7 +201,7 @@ func (p *Publisher) readDocuments(
 }
 
 // Record contains a Publisher's cached data about one runtime. A zero Record is valid for a new runtime. A Record is
-// not safe for concurrent use. If the runtime ID changes, call Publisher.DropRecord and use a new Record.
+// not safe for concurrent use. If the runtime ID changes, call Drop and use a new Record.
 type Record struct {
 	// lastBundle is the bundle on which the runtime's next bundle is based, or nil. This process has pushed it or found it
 	// in the registry.

@@ -74,7 +74,7 @@ func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 			}
 			remembered[id] = after(outcome.Published)
 		}
-		p.DropRecord(f.record(p, ids[0]))
+		f.record(p, ids[0]).Drop()
 		delete(f.records[p], ids[0])
 		delete(remembered, ids[0])
 		if i == int(8*time.Hour/step) {

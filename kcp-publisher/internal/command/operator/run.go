@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
@@ -42,6 +43,7 @@ type runFlags struct {
 	selector                 string
 	shards                   int
 	slimmer                  *controller.Slimmer
+	metrics                  *controller.FleetMetrics
 	secretsNamespace         string
 	signaturesNamespace      string
 	keys                     keys.Folder
@@ -66,7 +68,7 @@ type runFlags struct {
 
 // New returns the command run.
 func New(g *cli.Root) *cobra.Command {
-	f := &runFlags{slimmer: controller.NewSlimmer()}
+	f := &runFlags{slimmer: controller.NewSlimmer(), metrics: controller.NewFleetMetrics()}
 	cmd := &cobra.Command{
 		Use: "run", Short: "run the controllers", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
@@ -223,6 +225,11 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 			return cli.Usage(err)
 		}
 	}
+	stop, err := measure.Export(f.metrics)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	ctrl.Log.Info("starting", "version", g.Version, "location", f.location, "pid", os.Getpid())
 	return mgr.Start(ctx)
 }
@@ -302,7 +309,8 @@ func (f *runFlags) options(share shard.Share) (options controller.Options, err e
 	}
 	return controller.Options{
 		Namespace: f.namespace, Restricted: f.restricted, Changes: controller.NewChanges(), Share: share,
-		Limits: limits.ForShard(share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
+		Limits: limits.ForShard(share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, Metrics: f.metrics,
+		TrustAuthors: f.trustAuthors,
 		Publish: publish.Options{
 			Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
 			RecheckInterval: f.registryCheck,

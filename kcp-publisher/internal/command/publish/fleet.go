@@ -153,7 +153,7 @@ func (f *fleet) publishOne(ctx context.Context, i int) Result {
 func (f *fleet) publishRecorded(ctx context.Context, i int) (publish.Outcome, error) {
 	kyma, record, file := &f.kymas[i], &f.records[i], f.memory.file
 	id := plan.RuntimeID(kyma)
-	defer f.publisher.DropRecord(record)
+	defer record.Drop()
 	for {
 		if file != nil {
 			kyma.Status.Runtime.Published = file.LastBundle(id)

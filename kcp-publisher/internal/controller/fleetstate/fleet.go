@@ -27,16 +27,20 @@ type Key = types.NamespacedName
 // Fleet contains the in-memory state of all runtimes that a publisher process or one of its shards is responsible for.
 // It is safe for concurrent use.
 type Fleet struct {
-	dropRecord func(*publish.Record)
+	dropRecord     func(*publish.Record)
+	failingChanged func(change int) // can be nil
 
 	mu           sync.Mutex // guards runtimes, except the data behind Runtime.Published
 	runtimes     map[Key]*Runtime
 	failingCount int // number of runtimes with a Backoff
 }
 
-// New returns an empty Fleet. The Fleet calls dropRecord for each publish.Record that it drops.
-func New(dropRecord func(*publish.Record)) *Fleet {
-	return &Fleet{dropRecord: dropRecord, runtimes: map[Key]*Runtime{}}
+// New returns an empty Fleet. The Fleet calls failingChanged after each change in the number of runtimes with a
+// Backoff. failingChanged can be nil, and must not call the Fleet.
+func New(failingChanged func(change int)) *Fleet {
+	return &Fleet{
+		dropRecord: (*publish.Record).Drop, failingChanged: failingChanged, runtimes: map[Key]*Runtime{},
+	}
 }
 
 // Get returns a copy of a Kyma's in-memory state. It returns a zero Runtime if the Fleet does not contain the Kyma.
@@ -69,11 +73,18 @@ func (f *Fleet) edit(key Key, change func(*Runtime)) {
 }
 
 func (f *Fleet) countFailing(before, now bool) {
+	change := 0
 	switch {
 	case now && !before:
-		f.failingCount++
+		change = 1
 	case before && !now:
-		f.failingCount--
+		change = -1
+	default:
+		return
+	}
+	f.failingCount += change
+	if f.failingChanged != nil {
+		f.failingChanged(change)
 	}
 }
 
@@ -146,7 +157,7 @@ func (f *Fleet) DropPending(key Key) {
 }
 
 func (f *Fleet) deleteRecord(published *publish.Record) {
-	if published != nil && f.dropRecord != nil {
+	if published != nil {
 		f.dropRecord(published)
 	}
 }

@@ -78,7 +78,9 @@ func TestPublishRecordIsResetWhenKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {
 		released := map[*publish.Record]int{}
-		fleet := New(func(r *publish.Record) { released[r]++ })
+		counted := 0
+		fleet := New(func(change int) { counted += change })
+		fleet.dropRecord = func(r *publish.Record) { released[r]++ }
 		held := map[Key]*publish.Record{}
 		identity := map[Key][2]string{}
 		failing := map[Key]bool{}
@@ -119,8 +121,9 @@ func TestPublishRecordIsResetWhenKymaOrRuntimeChanges(t *testing.T) {
 				}
 				held[key], identity[key] = after.Published, now
 			}
-			if fleet.CountFailing() != len(failing) {
-				t.Fatalf("got %d failing runtimes, want %d", fleet.CountFailing(), len(failing))
+			if fleet.CountFailing() != len(failing) || counted != len(failing) {
+				t.Fatalf("got %d failing runtimes and a sum of changes %d, want %d", fleet.CountFailing(), counted,
+					len(failing))
 			}
 		}
 		for _, r := range held {

@@ -179,7 +179,20 @@ type Shared[K comparable, V any] struct {
 }
 
 // Holder references at most one value of a Shared. Callers must release a Holder before they discard it.
-type Holder[K comparable, V any] struct{ entry *entry[K, V] }
+type Holder[K comparable, V any] struct {
+	entry *entry[K, V]
+	owner *Shared[K, V] // set together with entry
+}
+
+// Release removes the holder's reference to its value. The cache drops the value if no other holder references it.
+func (h *Holder[K, V]) Release() {
+	if h.owner == nil {
+		return // the holder has never referenced a value
+	}
+	h.owner.mu.Lock()
+	defer h.owner.mu.Unlock()
+	h.owner.setEntry(h, nil)
+}
 
 // NewShared returns an empty Shared. size returns the size of an entry in bytes.
 func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K, V] {
@@ -219,13 +232,6 @@ func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.setEntry(holder, m.values.put(key, value))
 }
 
-// Release removes the holder's reference to its value. The cache drops the value if no other holder references it.
-func (m *Shared[K, V]) Release(holder *Holder[K, V]) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.setEntry(holder, nil)
-}
-
 // Size returns the number of values and their total size in bytes.
 func (m *Shared[K, V]) Size() (entries, bytes int) {
 	m.mu.Lock()
@@ -238,7 +244,7 @@ func (m *Shared[K, V]) setEntry(holder *Holder[K, V], next *entry[K, V]) {
 	if previous == next {
 		return
 	}
-	if holder.entry = next; next != nil {
+	if holder.entry, holder.owner = next, m; next != nil {
 		next.holders++
 	}
 	if previous == nil {

@@ -71,7 +71,7 @@ func TestSharedCacheKeepsOneValuePerHolder(t *testing.T) {
 	if _, found := m.Get(&hostile); !found {
 		t.Error("a value was dropped although a holder references it")
 	}
-	m.Release(&hostile)
+	hostile.Release()
 	if entries, bytes := m.Size(); entries != 1 || bytes != 20 {
 		t.Errorf("after a release: got %d values with %d bytes, want 1 with 20", entries, bytes)
 	}
@@ -102,7 +102,7 @@ func TestSharedCacheMatchesModel(t *testing.T) {
 					}
 				}
 			case 2:
-				m.Release(&holders[holder])
+				holders[holder].Release()
 				delete(has, holder)
 			default:
 				value, found := m.Get(&holders[holder])

@@ -90,7 +90,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 		delete(c.members, kyma.UID)
 	}
 	for _, gone := range c.members {
-		c.follows.Release(&gone.channels)
+		gone.channels.Release()
 	}
 	c.members = members
 	return all
@@ -109,7 +109,7 @@ func (c *MemberCache) followedChannels(
 	known.version = kyma.ResourceVersion
 	request, err := parseRequest(kyma)
 	if err != nil {
-		c.follows.Release(&known.channels)
+		known.channels.Release()
 		return nil
 	}
 	key := hashRequest(request, snapshot)

@@ -92,7 +92,7 @@ func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 			t.Fatalf("got followed modules %+v, want one", members[0].FollowedChannels)
 		}
 		known := cache.members[kyma.UID]
-		cache.follows.Release(&known.channels)
+		known.channels.Release()
 		cache.members[kyma.UID] = known
 	}
 }

@@ -3,7 +3,8 @@
 // action is End.
 //
 // Decide never returns Publish while the catalog is incomplete, if the Kyma is refused, or during a backoff after a
-// failed registry request, nor before data that must survive a crash is stored. Every sequence of results leads to the action End.
+// failed registry request. It returns Persist before Publish if the report contains data that must survive a crash.
+// Every sequence of results leads to the action End.
 package reconcile
 
 import "time"

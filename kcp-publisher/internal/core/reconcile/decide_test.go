@@ -66,7 +66,10 @@ func TestReconcileActionsDependOnFacts(t *testing.T) {
 		state State
 		taken []Action
 	}{
-		"new Kyma":     {Facts{HasView: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, RecordReport, Publish, End}},
+		"new Kyma": {
+			Facts{HasView: true}, answering, Due,
+			[]Action{AddFinalizer, Admit, FetchReport, RecordReport, Publish, End},
+		},
 		"settled Kyma": {with(func(f *Facts) { f.IsSettled = true }), answering, Settled, []Action{ReadNewestDigest, End}},
 		"settled Kyma with a new report": {with(func(f *Facts) { f.IsSettled = true }),
 			answers(func(w *world) { w.newest = No }), Due,
