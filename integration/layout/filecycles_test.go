@@ -31,8 +31,7 @@ var fileCycles = map[string]string{
 		sizes stages watching world`,
 	"integration/chaos": `authorities clones commits disasters enrollments faults installed mandatory mistakes namespaces
 		operators planner promises run seen soak stage suspend tap users watch`,
-	"integration/fleet":                   "disaster local notifications runtime share simulated start tokens",
-	"kcp-publisher/internal/core/rollout": "checks decide empty grant members promotion rollout waves",
+	"integration/fleet": "disaster local notifications runtime share simulated start tokens",
 }
 
 // uses maps each file to the files that it uses, with the name of one used declaration for each.

@@ -51,12 +51,6 @@ func (p *plan) memberChecks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// isAccepted reports whether an operator approved a wave regardless of its checks. It returns false if the wave also
-// needs approval to start, because that approval was given before the checks ran.
-func (p *plan) isAccepted(wave int) bool {
-	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
-}
-
 func (p *plan) isWaitingForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.memberChecks(m)) > 0 && !p.isAccepted(m.wave)
 }
@@ -109,6 +103,27 @@ func (p *plan) unpassedMessage(m *member, r *Runtime) string {
 
 func (p *plan) isMeasured(m *member, r *Runtime) bool {
 	return p.input.Now.After(r.Selection.Began().Add(checkFor(p.spec.Waves[m.wave])))
+}
+
+// hasSymptom reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
+// failsOn.
+func (p *plan) hasSymptom(m *member, r *Runtime) bool {
+	symptom := stateSymptom(r.State)
+	return r.IsCurrent && symptom != "" && p.failsOn(m.wave, symptom)
+}
+
+func stateSymptom(state v1beta2.State) fleet.Symptom {
+	switch state {
+	case v1beta2.StateError:
+		return fleet.SymptomError
+	case v1beta2.StateWarning:
+		return fleet.SymptomWarning
+	}
+	return ""
+}
+
+func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
+	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
 // countMeasuring counts a runtime whose module is ready but whose checks have not all passed. isOver is true if the

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,28 +50,52 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version good
-// or the runtime's current version own, whichever is newer.
-func keptVersion(good, own string) string {
-	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
-		return good
+// waitMessage returns a message if a wave waits for approval or is empty. Otherwise, it returns "".
+func (p *plan) waitMessage(wave int) string {
+	if empty := p.emptyMessage(wave); empty != "" {
+		return empty
 	}
-	return own
+	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
+		return ""
+	}
+	switch untried := p.countUnproven(wave); {
+	case untried > 0:
+		text := fmt.Sprintf("waits for its approval: %d runtimes already %s, and no report shows that %s works",
+			untried, p.unaffectedState(), p.subject())
+		if checks := p.waves[wave].unprovenMessage(); checks != "" {
+			text += "; " + checks
+		}
+		return text
+	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
+		return "waits for its approval"
+	}
+	return ""
 }
 
-// heldReason returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's
-// progress, so that it rarely changes.
-func (p *plan) heldReason(wave int) string {
-	text := fmt.Sprintf("rollout %s holds %s", p.name, p.promoted())
-	switch {
-	case p.isRollingBack():
-		return fmt.Sprintf("rollout %s rolled %s back", p.name, p.promoted())
-	case p.status.State == fleet.RolloutStopped:
-		return text + ": the rollout was stopped"
-	case wave < 0:
-		return text
+// countUnproven returns 0 if the promoted version is already proven or a runtime can still prove it before the next
+// wave starts. Otherwise, all runtimes already have this version or a newer one, and countUnproven returns the number
+// of these runtimes.
+func (p *plan) countUnproven(number int) int {
+	var all wave
+	later := 0
+	for i := range p.waves {
+		w := &p.waves[i]
+		all.total, all.newCount, all.updated = all.total+w.total, all.newCount+w.newCount, all.updated+w.updated
+		all.unaffected, all.working = all.unaffected+w.unaffected, all.working+w.working
+		if i > number {
+			later += w.total
+		}
 	}
-	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
+	w := &p.waves[number]
+	switch {
+	case p.input.IsProven:
+		return 0
+	case number == len(p.waves)-1 && (all.total == all.newCount || w.total == 0) && all.working+all.updated == 0:
+		return all.unaffected
+	case w.total == 0 && w.working == 0 && later > 0:
+		return w.unaffected
+	}
+	return 0
 }
 
 // The status lists at most maxListedFailures failed runtimes. Each reason has at most maxReasonBytes.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -93,6 +94,30 @@ func (g *Gate) Decide(runtime, own string) Decision {
 		return d
 	}
 	return Decision{Version: keptVersion(g.from, own), HeldReason: g.heldReason}
+}
+
+// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version good
+// or the runtime's current version own, whichever is newer.
+func keptVersion(good, own string) string {
+	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
+		return good
+	}
+	return own
+}
+
+// heldReason returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's
+// progress, so that it rarely changes.
+func (p *plan) heldReason(wave int) string {
+	text := fmt.Sprintf("rollout %s holds %s", p.name, p.promoted())
+	switch {
+	case p.isRollingBack():
+		return fmt.Sprintf("rollout %s rolled %s back", p.name, p.promoted())
+	case p.status.State == fleet.RolloutStopped:
+		return text + ": the rollout was stopped"
+	case wave < 0:
+		return text
+	}
+	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
 // PlannedRemoval is the Decision about a removal that waits until the publisher has created its Rollout.

@@ -3,11 +3,9 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
@@ -84,24 +82,6 @@ func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	}
 }
 
-// startTime returns the time when the rollout started. Before the first step, it returns the current time.
-func (p *plan) startTime() time.Time {
-	if p.status.StartedAt != nil {
-		return p.status.StartedAt.Time
-	}
-	return p.input.Now
-}
-
-// isReportUnread reports whether another publisher may have received a report of the runtime that is not in the Kyma's
-// status yet. A rollout waits for such a report, but not longer than offlineAfter.
-func (p *plan) isReportUnread(r *Runtime) bool {
-	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
-}
-
-func (r *Runtime) lastReport() silence.LastReport {
-	return silence.LastReport{KnownAt: r.LastReport, PossibleAt: r.LatestUnrecorded}
-}
-
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.input.Now)
 	quiet := state == silence.NeverReported || state == silence.Silent
@@ -129,13 +109,6 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	default:
 		m.isSelected, m.state = false, waiting
 	}
-}
-
-// hasSymptom reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
-// failsOn.
-func (p *plan) hasSymptom(m *member, r *Runtime) bool {
-	symptom := stateSymptom(r.State)
-	return r.IsCurrent && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
 // isNewer reports whether a version is newer than the promoted version. It caches the result for the last good version,
@@ -180,20 +153,6 @@ func lateReason(r *Runtime) string {
 		return "the last report does not describe the published bundle"
 	}
 	return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
-}
-
-func stateSymptom(state v1beta2.State) fleet.Symptom {
-	switch state {
-	case v1beta2.StateError:
-		return fleet.SymptomError
-	case v1beta2.StateWarning:
-		return fleet.SymptomWarning
-	}
-	return ""
-}
-
-func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
-	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
 // isUnpublishableTooLong reports whether the publisher has been unable to publish to a runtime for longer than the

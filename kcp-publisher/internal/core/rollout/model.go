@@ -1,12 +1,15 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // Runtime contains the state of a runtime that follows the module's channel.
@@ -129,6 +132,49 @@ type milestones struct {
 	state                                 fleet.RolloutState
 	total, updated, failed, deferred      int32
 	startedWaves, readyWaves, provenWaves int
+}
+
+// isActive reports whether the rollout can still update runtimes: it has not ended and is not rolling back.
+func (p *plan) isActive() bool {
+	return !IsFinished(p.status.State) && p.status.State != fleet.RolloutRollingBack
+}
+
+func (p *plan) isRollingBack() bool {
+	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
+}
+
+// isAccepted reports whether an operator approved a wave regardless of its checks. It returns false if the wave also
+// needs approval to start, because that approval was given before the checks ran.
+func (p *plan) isAccepted(wave int) bool {
+	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
+}
+
+// currentTime returns the current time in whole seconds, as in the API. It rounds up, so that a soak time is never too
+// short.
+func (p *plan) currentTime() metav1.Time {
+	now := p.input.Now.UTC().Truncate(time.Second)
+	if now.Before(p.input.Now) {
+		now = now.Add(time.Second)
+	}
+	return metav1.NewTime(now)
+}
+
+// startTime returns the time when the rollout started. Before the first step, it returns the current time.
+func (p *plan) startTime() time.Time {
+	if p.status.StartedAt != nil {
+		return p.status.StartedAt.Time
+	}
+	return p.input.Now
+}
+
+// isReportUnread reports whether another publisher may have received a report of the runtime that is not in the Kyma's
+// status yet. A rollout waits for such a report, but not longer than offlineAfter.
+func (p *plan) isReportUnread(r *Runtime) bool {
+	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
+}
+
+func (r *Runtime) lastReport() silence.LastReport {
+	return silence.LastReport{KnownAt: r.LastReport, PossibleAt: r.LatestUnrecorded}
 }
 
 // memberState is the state of a runtime in a rollout.

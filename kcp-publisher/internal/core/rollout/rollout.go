@@ -12,11 +12,7 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -86,15 +82,6 @@ func (p *plan) holdAll(runtimes []Runtime) Step {
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// isActive reports whether the rollout can still update runtimes: it has not ended and is not rolling back.
-func (p *plan) isActive() bool {
-	return !IsFinished(p.status.State) && p.status.State != fleet.RolloutRollingBack
-}
-
-func (p *plan) isRollingBack() bool {
-	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
-}
-
 // changeDirection stops the rollout or rolls it back if there are too many failures, or if an operator or a newer
 // rollout requires it.
 func (p *plan) changeDirection() {
@@ -130,16 +117,6 @@ func (p *plan) recordRelease() {
 		now := p.currentTime()
 		s.ReleasedAt = &now
 	}
-}
-
-// currentTime returns the current time in whole seconds, as in the API. It rounds up, so that a soak time is never too
-// short.
-func (p *plan) currentTime() metav1.Time {
-	now := p.input.Now.UTC().Truncate(time.Second)
-	if now.Before(p.input.Now) {
-		now = now.Add(time.Second)
-	}
-	return metav1.NewTime(now)
 }
 
 func (p *plan) endRollout(state fleet.RolloutState, reason string) {
@@ -249,52 +226,4 @@ func (p *plan) successMessage() string {
 		return "every wave is proven"
 	}
 	return "no runtime had to be updated"
-}
-
-// waitMessage returns a message if a wave waits for approval or is empty. Otherwise, it returns "".
-func (p *plan) waitMessage(wave int) string {
-	if empty := p.emptyMessage(wave); empty != "" {
-		return empty
-	}
-	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
-		return ""
-	}
-	switch untried := p.countUnproven(wave); {
-	case untried > 0:
-		text := fmt.Sprintf("waits for its approval: %d runtimes already %s, and no report shows that %s works",
-			untried, p.unaffectedState(), p.subject())
-		if checks := p.waves[wave].unprovenMessage(); checks != "" {
-			text += "; " + checks
-		}
-		return text
-	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
-		return "waits for its approval"
-	}
-	return ""
-}
-
-// countUnproven returns 0 if the promoted version is already proven or a runtime can still prove it before the next
-// wave starts. Otherwise, all runtimes already have this version or a newer one, and countUnproven returns the number
-// of these runtimes.
-func (p *plan) countUnproven(number int) int {
-	var all wave
-	later := 0
-	for i := range p.waves {
-		w := &p.waves[i]
-		all.total, all.newCount, all.updated = all.total+w.total, all.newCount+w.newCount, all.updated+w.updated
-		all.unaffected, all.working = all.unaffected+w.unaffected, all.working+w.working
-		if i > number {
-			later += w.total
-		}
-	}
-	w := &p.waves[number]
-	switch {
-	case p.input.IsProven:
-		return 0
-	case number == len(p.waves)-1 && (all.total == all.newCount || w.total == 0) && all.working+all.updated == 0:
-		return all.unaffected
-	case w.total == 0 && w.working == 0 && later > 0:
-		return w.unaffected
-	}
-	return 0
 }
