@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -266,6 +267,35 @@ func (k *Kymas) recordReport(ctx context.Context, p *pass) (err error) {
 	p.facts.Recorded = reconcile.Yes
 	p.facts.MustPersist = mustPersist(p.before.Status.Runtime, kyma.Status.Runtime)
 	return nil
+}
+
+// mustPersist reports whether a status contains new data that must survive a crash, such as the agent's new key. The
+// publisher cannot get this data a second time.
+func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
+	if after == nil {
+		return false
+	}
+	if before == nil {
+		before = &v1beta2.RuntimeStatus{}
+	}
+	return cloneInstance(before) != cloneInstance(after) ||
+		!equality.Semantic.DeepEqual(before.Assignment, after.Assignment) ||
+		!slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
+		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
+}
+
+func cloneInstance(s *v1beta2.RuntimeStatus) string {
+	if s.Agent == nil {
+		return ""
+	}
+	return s.Agent.Clone
+}
+
+func thumbprintOf(key *v1beta2.RuntimeKey) string {
+	if key == nil {
+		return ""
+	}
+	return key.Thumbprint
 }
 
 // publishBundle resolves the Kyma's request, and pushes a new bundle if necessary.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,35 +31,6 @@ func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, 
 	}
 	kyma.DeepCopyInto(before)
 	return nil
-}
-
-// mustPersist reports whether a status contains new data that must survive a crash, such as the agent's new key. The
-// publisher cannot get this data a second time.
-func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
-	if after == nil {
-		return false
-	}
-	if before == nil {
-		before = &v1beta2.RuntimeStatus{}
-	}
-	return cloneInstance(before) != cloneInstance(after) ||
-		!equality.Semantic.DeepEqual(before.Assignment, after.Assignment) ||
-		!slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
-		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
-}
-
-func cloneInstance(s *v1beta2.RuntimeStatus) string {
-	if s.Agent == nil {
-		return ""
-	}
-	return s.Agent.Clone
-}
-
-func thumbprintOf(key *v1beta2.RuntimeKey) string {
-	if key == nil {
-		return ""
-	}
-	return key.Thumbprint
 }
 
 // postponesStatus reports whether the next reconcile writes the Kyma's status instead of this one, because pushing
