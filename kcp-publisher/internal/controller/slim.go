@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -99,7 +98,7 @@ func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 	if plain, is := any(part).(string); is {
 		text = append([]byte{byte(kind)}, plain...)
 	} else {
-		text = append([]byte{byte(kind)}, mustEncode(part)...)
+		text = append([]byte{byte(kind)}, memo.Encode(part)...)
 	}
 	if len(text) > maxPartBytes {
 		return keep(part)
@@ -111,14 +110,6 @@ func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 	kept := keep(part)
 	s.parts.Put(key, storedPart{kept, memo.MemoryOf(kept)})
 	return kept
-}
-
-func mustEncode(data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic("plain data always encodes: " + err.Error())
-	}
-	return text
 }
 
 // Transform is a cache transform for Kymas. It removes unused fields, and replaces parts that occur in several Kymas

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 // responseBytes counts the bytes of responses.
@@ -153,7 +154,7 @@ func TestStatusWriteReturnsOnlyTheMetadata(t *testing.T) {
 	kyma.Status.Modules[3].Version = "1.1.0"
 	w.responses.read = 0
 	w.write(before, kyma)
-	status := mustEncode(kyma.Status)
+	status := memo.Encode(kyma.Status)
 	if read := w.responses.read; read == 0 || read > len(status)/2 {
 		t.Errorf("the response has %d bytes, want less than half of the status with %d bytes", read, len(status))
 	}

@@ -20,7 +20,7 @@ type statePair struct{ before, after digest.Digest }
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
 	return memo.New(memo.Limit{Bytes: maxChangesBytes, Entries: maxChanges},
 		func(_ statePair, changes *plan.Changes) int {
-			return len(mustEncode(changes)) + memo.EntryBytes
+			return len(memo.Encode(changes)) + memo.EntryBytes
 		})
 }
 
@@ -92,5 +92,5 @@ func hashInput(in resolutionInput) resolutionKey {
 		in.KeptCount = len(in.Request.LastState.Manifests)
 	}
 	in.Request.LastState = nil
-	return sha256.Sum256(mustEncode(in))
+	return sha256.Sum256(memo.Encode(in))
 }

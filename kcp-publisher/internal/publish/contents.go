@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -95,7 +94,7 @@ func (p *Publisher) neededContents(
 	if err != nil {
 		return cachedContents{}, err
 	}
-	fresh := cachedContents{contents: contents, id: digest.FromBytes(mustEncode(ids)), readAt: now, rules: rules,
+	fresh := cachedContents{contents: contents, id: digest.FromBytes(memo.Encode(ids)), readAt: now, rules: rules,
 		bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
@@ -180,20 +179,12 @@ func contentID(ref resolve.ComponentRef, content resolve.Content, err error) (id
 	if err != nil {
 		problem = err.Error()
 	}
-	text := mustEncode(struct {
+	text := memo.Encode(struct {
 		Ref     resolve.ComponentRef
 		Content resolve.Content
 		Error   string
 	}{ref, content, problem})
 	return digest.FromBytes(text), len(text)
-}
-
-func mustEncode(data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(fmt.Sprintf("plain data always encodes: %v", err))
-	}
-	return text
 }
 
 func (p *Publisher) readContent(ctx context.Context, need resolve.ComponentNeed) (resolve.Content, error) {

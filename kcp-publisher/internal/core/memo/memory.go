@@ -1,9 +1,20 @@
 package memo
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"time"
 )
+
+// Encode returns the JSON of a value for the key or the size of a cache entry. The value must consist of plain data.
+func Encode(value any) []byte {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("plain data always encodes: %v", err))
+	}
+	return text
+}
 
 // MemoryOf returns the approximate memory behind a value in bytes. It can be ten times the size of the value's JSON,
 // which omits empty fields. The value must not contain itself.
