@@ -328,6 +328,11 @@ func (t *tap) report(runtime string, body []byte) {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
+	t.checker.Reported(t.since(), newReported(runtime, report))
+}
+
+// newReported returns the parts of a report that the checker compares.
+func newReported(runtime string, report bundle.Report) Reported {
 	reported := Reported{
 		Runtime: runtime, Sequence: report.Sequence, Instance: report.Instance, Confirmed: report.Confirmed,
 		Answered: map[string]string{}, Waiting: map[string]bool{},
@@ -350,9 +355,11 @@ func (t *tap) report(runtime string, body []byte) {
 		switch {
 		case m.Maintenance:
 			reported.Waiting[m.Name] = true
-		case m.State == v1beta2.StateReady || m.State == v1beta2.StateError || m.State == v1beta2.StateWarning:
+		case m.State == v1beta2.StateError: // possibly nothing of the wanted version was applied
+			reported.Answered[m.Name] = cmp.Or(m.Wanted, m.Version)
+		case m.State == v1beta2.StateReady || m.State == v1beta2.StateWarning:
 			reported.Answered[m.Name] = m.Version
 		}
 	}
-	t.checker.Reported(t.since(), reported)
+	return reported
 }

@@ -228,3 +228,15 @@ func TestRenewedBundleHasTheSameContent(t *testing.T) {
 		}
 	}
 }
+
+func TestFailedUpgradeIsAResultForTheWantedVersion(t *testing.T) {
+	module := bundle.ReportedModule{Name: scaler, Version: "1.4.0", Wanted: "1.7.0", State: v1beta2.StateError}
+	report := bundle.Report{Modules: []bundle.ReportedModule{module}}
+	if version := newReported("real-1", report).Answered[scaler]; version != "1.7.0" {
+		t.Errorf("the report is a result for version %q, want 1.7.0", version)
+	}
+	report.Modules[0].State = v1beta2.StateReady
+	if version := newReported("real-1", report).Answered[scaler]; version != "1.4.0" {
+		t.Errorf("the report about the earlier version is a result for version %q, want 1.4.0", version)
+	}
+}
