@@ -46,8 +46,6 @@ func (s Shape) isMixed(id string) bool {
 // Check returns an error if the options cannot be combined.
 func (s Shape) Check() error {
 	switch {
-	case s.Shards && s.Notifications:
-		return errors.New("--shards cannot be combined with --notifications: publishers with shards receive no notifications")
 	case s.Expiry && s.Clocks:
 		return errors.New("--expiry cannot be combined with --clocks: if a clock is off by hours, all bundles expire")
 	case s.Mixed != "" && s.Clocks:

@@ -12,7 +12,7 @@ func TestUnsupportedCombinationsOfOptionsAreRefused(t *testing.T) {
 		want  string
 	}{
 		"all supported options":     {Shape{Network: true, Disasters: true, Mixed: "a", Expiry: true, Shards: true}, ""},
-		"shards and notifications":  {Shape{Shards: true, Notifications: true}, "publishers with shards"},
+		"shards and notifications":  {Shape{Shards: true, Notifications: true}, ""},
 		"earlier agents and clocks": {Shape{Mixed: "a", Clocks: true}, "the clock of an earlier agent"},
 		"expiry and clocks":         {Shape{Expiry: true, Clocks: true}, "all bundles expire"},
 	} {

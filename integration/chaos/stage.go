@@ -68,8 +68,11 @@ type stage struct {
 	storage  *volume // nil if no volume can be mounted; steps then fill no disks
 	cache    *volume
 	troubles registryFaults
-	// notifications are the addresses of the first publisher, or nil without notifications.
+	// notifications are the addresses of the first publisher, or nil without notifications. With shards, they are the
+	// addresses of the balancers, and receivers contains the addresses of the publishers.
 	notifications *fleet.Notifications
+	receivers     []*fleet.Notifications
+	balancers     []*balancer
 	tap           *tap
 	reals         map[string]*fleet.Runtime
 	connections   map[string]*fleet.Proxy // by the names in Shape.connectionNames
@@ -162,6 +165,11 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	}
 	for i := range s.shape.Replicas {
 		if err := s.addPublisher(i); err != nil {
+			return err
+		}
+	}
+	if s.shape.Shards && s.notifications != nil {
+		if err := s.balanceNotifications(); err != nil {
 			return err
 		}
 	}
@@ -290,12 +298,14 @@ func (s *stage) addPublisher(i int) error {
 	if s.cache != nil && i == 0 {
 		flags = append(flags, "--component-cache", s.cache.dir)
 	}
-	if s.notifications != nil && i > 0 { // the registry and the agents know only the addresses of the first publisher
-		others, err := fleet.NewNotifications()
+	if s.notifications != nil && (i > 0 || s.shape.Shards) {
+		// The registry and the agents know only the addresses of the first publisher or of the balancers.
+		own, err := fleet.NewNotifications()
 		if err != nil {
 			return err
 		}
-		flags = append(flags, "--receiver-bind-address="+others.Receiver, "--notifications-bind-address="+others.Agents)
+		flags = append(flags, "--receiver-bind-address="+own.Receiver, "--notifications-bind-address="+own.Agents)
+		s.receivers = append(s.receivers, own)
 	}
 	if s.shape.Network {
 		flag, err := s.throughProxy(publisherToAPI(i), s.fleet.PublisherKubeconfig())
@@ -413,6 +423,9 @@ func (s *stage) close() error {
 	problems = append(problems, s.clusters.Close())
 	for _, p := range s.proxies {
 		problems = append(problems, p.Close())
+	}
+	for _, b := range s.balancers {
+		problems = append(problems, b.close())
 	}
 	if s.registry != nil {
 		problems = append(problems, s.registry.Close())

@@ -6,11 +6,12 @@ import (
 )
 
 // Suspended announces that an operator suspends a runtime. Until Resumed, the publisher publishes nothing to the
-// runtime and does not read its reports.
+// runtime, does not read its reports, and omits it from rollouts.
 func (c *Checker) Suspended(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of(runtime).suspendedAt = max(at, 1)
+	s := c.of(runtime)
+	s.suspendedAt, s.open = max(at, 1), ""
 }
 
 // Resumed announces that an operator resumes publishing to a runtime.

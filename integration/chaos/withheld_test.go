@@ -23,6 +23,22 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Withheld, message: "bundle 11 was pushed for sim-5, which is suspended",
 	},
+	"only a suspended runtime leaves its slot in a rollout": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			c.Pushed(1, push("sim-6", 11, "1.1.0"))
+			c.Pushed(2, push("sim-7", 11, "1.1.0"))
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			c.Pushed(1, push("sim-6", 11, "1.1.0"))
+			c.Suspended(2, "sim-6")
+			c.Pushed(2, push("sim-7", 11, "1.1.0"))
+		},
+		invariant: Budget, message: "3 runtimes have scaler 1.1.0 without a reported result",
+	},
 	"reports of a suspended runtime are not read": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Suspended(1, "sim-5")
