@@ -46,6 +46,8 @@ type Outcome struct {
 	Checks   map[Invariant]int
 	Injected map[Kind]int
 	Story    *Story
+	// Bundles is the result of Checker.Bundles.
+	Bundles string
 	// Trends are the results of a soak, sorted by name.
 	Trends []Trend
 }
@@ -83,7 +85,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	err := s.run(ctx, options)
 	outcome := Outcome{
 		Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story,
-		Trends: s.trends,
+		Trends: s.trends, Bundles: checker.Bundles(),
 	}
 	return outcome, errors.Join(err, s.close())
 }

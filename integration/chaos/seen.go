@@ -101,6 +101,24 @@ func (s *observations) isForReplacedKey(before, p *Push) bool {
 	return false
 }
 
+// noteKey notes that the runtime has accepted a bundle, so the key of this bundle is the runtime's current key. A
+// restored control plane can know only an earlier key, so that its bundles seem to replace the current one.
+func (s *observations) noteKey(sequence int64) {
+	bundles := s.install.bundles
+	i := len(bundles) - 1
+	for ; i >= 0 && bundles[i].Sequence != sequence; i-- {
+	}
+	if i < 0 || !s.replacedKeys[bundles[i].Key] {
+		return
+	}
+	delete(s.replacedKeys, bundles[i].Key)
+	for _, p := range bundles[i:] {
+		if p.Key == bundles[i].Key {
+			s.pushed.Versions = p.Versions
+		}
+	}
+}
+
 func (s *observations) remove(module string, p Push) {
 	if noted, removed := s.removed[module]; !removed || noted.isBefore(p.Epoch, p.Sequence) {
 		s.removed[module] = p
@@ -165,6 +183,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 		s.followsSince = at
 	}
 	s.lastReport, s.reportedAt = r, at
+	s.noteKey(r.Observed)
 	c.checkClaims(at, s, r)
 	c.noteReport(s, r)
 	c.noteCopy(at, s, r)

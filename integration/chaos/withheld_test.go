@@ -88,6 +88,29 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
+	"bundles for the runtime's current key are compared": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, withKey("new", push("sim-5", 11, "1.0.0")))
+			c.Pushed(3, withKey("old", push("sim-5", 12, "1.0.0"))) // the control plane was restored
+			c.Reported(3, reportWith(6, 11, func(*Reported) {}))
+			passRolloutState(c, 4, "Superseded")
+			c.Pushed(5, withKey("new", push("sim-5", 13, "1.1.0")))
+			passRolloutState(c, 6, "Superseded")
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, withKey("new", push("sim-5", 11, "1.0.0")))
+			c.Pushed(3, withKey("old", push("sim-5", 12, "1.0.0")))
+			c.Pushed(4, withKey("new", push("sim-5", 13, "1.1.0"))) // before the rollout was superseded
+			c.Reported(5, reportWith(6, 13, func(*Reported) {}))
+			passRolloutState(c, 6, "Superseded")
+			c.Pushed(7, withKey("new", push("sim-5", 14, "1.1.0")))
+			c.Pushed(8, withKey(bundle.AudienceNone, push("sim-5", 15, "1.1.0")))
+			passRolloutState(c, 9, "Superseded")
+		},
+		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
+	},
 	"only an agent with another key forgets its bundle": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.KeyRevoked(1, "sim-5", "k")

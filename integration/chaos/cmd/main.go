@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/chaos"
 )
 
-// dir is the folder for the logs and story.txt of the newest run.
+// dir is the folder for the logs, story.txt and bundles.txt of the newest run.
 const dir = ".chaos"
 
 func main() {
@@ -128,8 +128,9 @@ func run(ctx context.Context, options chaos.Options) error {
 		}
 	}
 	outcome, err := chaos.Run(ctx, options)
-	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()),
-		0o644); err != nil {
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644),
+		os.WriteFile(filepath.Join(dir, "bundles.txt"), []byte(outcome.Bundles), 0o644)); err != nil {
 		return err
 	}
 	if err != nil {
@@ -149,7 +150,7 @@ func run(ctx context.Context, options chaos.Options) error {
 		fmt.Printf("VIOLATION at %s: %s\n", v.At.Round(100*time.Millisecond), v)
 	}
 	if n := len(outcome.Violations); n > 0 {
-		return fmt.Errorf("%d violations: see story.txt and the logs in %s; repeat the run with: %s", n, options.Dir,
+		return fmt.Errorf("%d violations: see story.txt, bundles.txt and the logs in %s; repeat the run with: %s", n, options.Dir,
 			again)
 	}
 	return nil
