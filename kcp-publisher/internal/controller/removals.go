@@ -98,7 +98,7 @@ func (r *removalJudge) decideRemovals(
 	if removing.IsChanging {
 		snapshot = nil
 	}
-	pending := r.pendingRemovals(own, removing.Modules, removing.IsRestored)
+	pending := r.pendingRemovals(own, removing.Modules, removing.Restored)
 	for i := range pending {
 		pending[i].Unrecorded = slices.Contains(removing.Unrecorded, pending[i].Module)
 	}
@@ -158,7 +158,7 @@ func (r *removalJudge) fleetDecision(
 		}
 		known[kyma.UID] = found
 		if kyma.UID != own.UID {
-			fleet.Pending = append(fleet.Pending, r.pendingRemovals(kyma, found.modules, false)...)
+			fleet.Pending = append(fleet.Pending, r.pendingRemovals(kyma, found.modules, nil)...)
 		}
 	}
 	r.pending = known
@@ -221,7 +221,7 @@ func (r *removalJudge) isNamespaceDeleted(ctx context.Context, pending []removal
 }
 
 func (r *removalJudge) pendingRemovals(
-	kyma *v1beta2.Kyma, modules []string, restored bool,
+	kyma *v1beta2.Kyma, modules, restored []string,
 ) []removal.PendingRemoval {
 	if r.git == nil {
 		return plan.CollectPending(kyma, modules, restored, time.Time{})

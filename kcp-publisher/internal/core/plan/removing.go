@@ -28,9 +28,9 @@ type NewRemovals struct {
 	// Unverified lists additional modules that the runtime's request does not contain, although this request may be
 	// outdated. The bundle keeps these modules until the request is verified.
 	Unverified []string
-	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
-	// was restored from a backup.
-	IsRestored bool
+	// Restored lists the modules in Modules that the Kyma's status may not know, because it is older than the runtime's
+	// state. The control plane may have been restored from a backup.
+	Restored []string
 	// IsChanging is true while a change to the catalog is in progress. During this time, the publisher decides only
 	// about the removals of deleted Kymas.
 	IsChanging bool
@@ -38,7 +38,7 @@ type NewRemovals struct {
 
 // Removing returns the module removals that are new in a runtime's next bundle and that the runtime did not request.
 func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
-	found := NewRemovals{Runtime: r.ID, IsRestored: a.isRestored(r), IsChanging: r.IsChanging}
+	found, isRestored := NewRemovals{Runtime: r.ID, IsChanging: r.IsChanging}, a.isRestored(r)
 	if !r.IsInUse {
 		return found
 	}
@@ -46,18 +46,24 @@ func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
 		if a.LastBundle == nil || !a.LastBundle.Predicate.Deleting {
 			found.Modules = []string{""}
 		}
+		if isRestored {
+			found.Restored = found.Modules
+		}
 		return found
 	}
 	known := a.lastStatements(r.RecordedBundle).removals
 	for _, module := range next.Removals {
 		switch {
 		case slices.Contains(known, module):
-		case r.requestsRemoval(module, a.KeptBundle(), found.IsRestored):
+		case r.requestsRemoval(module, a.KeptBundle(), isRestored):
 			if !r.IsRequestVerified {
 				found.Unverified = append(found.Unverified, module)
 			}
 		default:
 			found.Modules = append(found.Modules, module)
+			if isRestored || a.isMissingInStatus(module, r) {
+				found.Restored = append(found.Restored, module)
+			}
 			if !a.records(module, r) {
 				found.Unrecorded = append(found.Unrecorded, module)
 			}
@@ -72,6 +78,19 @@ func (a Adoption) records(module string, r Runtime) bool {
 		return true
 	}
 	return a.LastBundle != nil && a.LastBundle.hasModule(module)
+}
+
+// isMissingInStatus reports whether the last bundle contains a module that the Kyma's status does not contain. Either
+// the publisher stopped between the push and the update of the status, or the control plane was restored from a backup
+// that is older than exactly this bundle. The registry and the report are the same in both cases.
+func (a Adoption) isMissingInStatus(module string, r Runtime) bool {
+	kept := a.KeptBundle()
+	if kept == nil || r.RecordedBundle == nil || kept.Predicate.Epoch == r.RecordedBundle.Epoch &&
+		kept.Predicate.Sequence <= r.RecordedBundle.Sequence {
+		return false
+	}
+	_, recorded := r.RecordedBundle.Versions[module]
+	return !recorded && kept.hasModule(module)
 }
 
 // isRestored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the
@@ -200,12 +219,16 @@ func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 }
 
 // CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
-// compared is the start of the last comparison with Git that found the newest commit completely applied, or zero.
+// restored is NewRemovals.Restored. compared is the start of the last comparison with Git that found the newest commit
+// completely applied, or zero.
 func CollectPending(
-	kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time,
+	kyma *v1beta2.Kyma, modules, restored []string, compared time.Time,
 ) (all []removal.PendingRemoval) {
 	for _, module := range modules {
-		p := removal.PendingRemoval{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
+		p := removal.PendingRemoval{
+			Removal:  removal.Removal{Runtime: RuntimeID(kyma), Module: module},
+			Restored: slices.Contains(restored, module),
+		}
 		switch d := FindRemovalDecision(kyma, module); {
 		case d == nil, d.Published:
 		case d.Decision != v1beta2.RemovalHeld:

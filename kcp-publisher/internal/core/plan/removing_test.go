@@ -98,6 +98,15 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8},
 			nil, false},
+		"restored control plane older than one unrecorded bundle": {
+			Adoption{LastBundle: lastWith(8, false, "keda", "forced"), MayKeep: true},
+			bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{IsInUse: true, Request: asks("keda", "forced"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
+				ObservedSequence: 8}, []string{"forced"}, true},
+		"module of the status removed after an unrecorded bundle": {
+			Adoption{LastBundle: lastWith(8, false, "keda"), MayKeep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
+				ObservedSequence: 8}, []string{"keda"}, false},
 		"Kyma created again": {Adoption{
 			LastBundle: &PublishedBundle{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}},
 		},
@@ -115,8 +124,12 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 	} {
 		c.runtime.IsRequestVerified = true
 		got := c.adopted.Removing(c.next, c.runtime)
-		if !slices.Equal(got.Modules, c.want) || got.IsRestored != c.restored {
-			t.Errorf("%s: got %q, restored %t, want %q, %t", name, got.Modules, got.IsRestored, c.want, c.restored)
+		var restored []string
+		if c.restored {
+			restored = c.want
+		}
+		if !slices.Equal(got.Modules, c.want) || !slices.Equal(got.Restored, restored) {
+			t.Errorf("%s: got %q, restored %q, want %q, %q", name, got.Modules, got.Restored, c.want, restored)
 		}
 		if len(got.Unverified) > 0 {
 			t.Errorf("%s: got unverified removals %q, want none", name, got.Unverified)
@@ -172,7 +185,7 @@ func TestApprovalIsValidForOnePendingRemoval(t *testing.T) {
 		t.Errorf("after the approval: got held removals %+v, want only the removal of all modules", left)
 	}
 	approved := func(module string) bool {
-		return CollectPending(kyma, []string{module}, false, time.Time{})[0].Approved
+		return CollectPending(kyma, []string{module}, nil, time.Time{})[0].Approved
 	}
 	if !approved("keda") || approved("") {
 		t.Error("the approval does not apply to exactly one removal")
@@ -279,7 +292,7 @@ func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
 	for i := range 20 {
 		kyma := enrolledKyma(fmt.Sprintf("r-%d", i), "keda")
 		kymas = append(kymas, kyma)
-		pending = append(pending, CollectPending(&kyma, []string{"keda"}, false, time.Time{})...)
+		pending = append(pending, CollectPending(&kyma, []string{"keda"}, nil, time.Time{})...)
 	}
 	for _, added := range []int{0, 180, 1800} {
 		for i := range added {
