@@ -74,6 +74,8 @@ type Checker struct {
 	fine map[string]time.Duration
 	// bundlesLostAt is the last time when the registry lost bundles.
 	bundlesLostAt time.Duration
+	// rotatedAt is the time of the last rotation of the publisher's key, or 0.
+	rotatedAt time.Duration
 	// leaseTakenAt is the last time when a user took the Lease from the leading publisher, or 0.
 	leaseTakenAt time.Duration
 }

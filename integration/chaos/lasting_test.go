@@ -88,6 +88,22 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Kept, message: "bundle 11 for sim-5 does not contain the requested module scaler of bundle 10",
 	},
+	"modules of bundles that a revoked key signed can be missing": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.PublisherKeyRotated(time.Second)
+			missing := push("sim-5", 11, "1.0.0")
+			missing.Versions = nil
+			c.Pushed(2*time.Second, missing)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.PublisherKeyRotated(time.Second)
+			c.PublisherKeyRotated(2 * time.Second) // this rotation revokes the key of all bundles
+			missing := push("sim-5", 11, "1.0.0")
+			missing.Versions = nil
+			c.Pushed(3*time.Second, missing)
+		},
+		invariant: Kept, message: "bundle 11 for sim-5 does not contain the requested module scaler of bundle 10",
+	},
 	"a rollout ends": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			passRolloutState(c, time.Hour, "Progressing")

@@ -21,6 +21,7 @@ import (
 func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
+		s.checker.PublisherKeyRotated(s.since())
 		return s.keys(ctx, "rotate", "publisher")
 	case RotateEnroll:
 		return s.keys(ctx, "rotate", "enroll")

@@ -159,6 +159,20 @@ func (c *Checker) BundlesLost(at time.Duration) {
 	c.bundlesLostAt = at
 }
 
+// rotationTime is how long a publisher can sign with its previous key after a rotation.
+const rotationTime = 10 * time.Second
+
+// PublisherKeyRotated announces a rotation of the publisher's key. The new root of trust revokes the key before the
+// previous one. A publisher without its earlier bundles in memory does not use a bundle that this key signed.
+func (c *Checker) PublisherKeyRotated(at time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rotatedAt > 0 {
+		c.bundlesLostAt = max(c.bundlesLostAt, c.rotatedAt+rotationTime)
+	}
+	c.rotatedAt = at
+}
+
 // hasLost reports whether both the registry and the control plane may have lost a bundle.
 func (c *Checker) hasLost(p *Push) bool {
 	_, restored := c.restored[""]
