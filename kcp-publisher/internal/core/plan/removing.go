@@ -61,7 +61,8 @@ func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
 			}
 		default:
 			found.Modules = append(found.Modules, module)
-			if isRestored || a.isMissingInStatus(module, r) {
+			// The cache from which CollectPending gets the earlier decision can be older than r.
+			if isRestored || a.isMissingInStatus(module, r) || slices.Contains(r.RemovalsHeldByRestore, module) {
 				found.Restored = append(found.Restored, module)
 			}
 			if !a.records(module, r) {

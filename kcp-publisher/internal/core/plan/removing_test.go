@@ -116,7 +116,7 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 		"module is installed and still held after a restore": {Adoption{LastBundle: lastWith(9, false), MayKeep: true},
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("forced"),
-				Installed: []string{"forced"}, RemovalsHeldByRestore: []string{"forced"}}, []string{"forced"}, false},
+				Installed: []string{"forced"}, RemovalsHeldByRestore: []string{"forced"}}, []string{"forced"}, true},
 		"module is not installed anymore after a restore": {Adoption{LastBundle: lastWith(9, false), MayKeep: true},
 			bundle.Predicate{Removals: []string{"gone"}},
 			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("gone"),
