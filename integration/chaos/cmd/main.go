@@ -150,8 +150,8 @@ func run(ctx context.Context, options chaos.Options) error {
 		fmt.Printf("VIOLATION at %s: %s\n", v.At.Round(100*time.Millisecond), v)
 	}
 	if n := len(outcome.Violations); n > 0 {
-		return fmt.Errorf("%d violations: see story.txt, bundles.txt and the logs in %s; repeat the run with: %s", n, options.Dir,
-			again)
+		return fmt.Errorf("%d violations: see story.txt, bundles.txt and the logs in %s; repeat the run with: %s", n,
+			options.Dir, again)
 	}
 	return nil
 }
