@@ -122,7 +122,7 @@ func recordOf(k *v1beta2.Kyma) Record {
 		return r
 	}
 	r.Report, r.Quarantined = status.ReportSequence, quarantined(status)
-	if requested := status.Requested; requested != nil {
+	if requested := status.Requested; requested != nil && requested.Instance != "" { // other requests change no modules
 		r.Requests = []string{}
 		for _, m := range requested.Spec.Modules {
 			r.Requests = append(r.Requests, m.Name)

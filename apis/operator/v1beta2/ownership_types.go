@@ -51,8 +51,9 @@ type RequestedSpec struct {
 	// Generation is the generation of the runtime's Kyma.
 	Generation int64 `json:"generation"`
 	// Instance is the instance ID of the agent whose report contained the spec. It is empty if the agent reports no
-	// instance ID. While another instance reports, the spec may be outdated, and the publisher removes no module because
-	// the spec does not request it.
+	// instance ID, or if the agent enrolled another key and has not yet verified that no other agent uses this key. While
+	// another instance reports, the spec may be outdated, and the publisher removes no module because the spec does not
+	// request it.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=128
 	Instance string `json:"instance,omitempty"`

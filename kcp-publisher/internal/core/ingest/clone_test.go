@@ -123,3 +123,30 @@ func TestAlternatingReportsDoNotChangeTheCloneMessage(t *testing.T) {
 		t.Errorf("got messages %v, want one", messages)
 	}
 }
+
+// A restored control plane does not contain the key that an original and its copy share.
+func TestRequestOfEnrolledAgentIsVerifiedOnceItIsConfirmed(t *testing.T) {
+	var status v1beta2.KymaStatus
+	report := func(instance string, enrolled, confirmed bool) string {
+		RecordReport(&status, bundle.AcceptedReport{Enrolled: enrolled, Report: bundle.Report{
+			Instance: instance, Confirmed: confirmed, ClusterUID: "shared", Time: noon, Sequence: 1,
+			Kyma: &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 2},
+		}}, "key", "thumbprint", noon)
+		return status.Runtime.Requested.Instance
+	}
+	for i, c := range []struct {
+		instance            string
+		enrolled, confirmed bool
+		verified            string
+	}{
+		{instance: "first", enrolled: true, verified: "first"}, // no other agent has reported
+		{instance: "first", verified: "first"},
+		{instance: "copy", enrolled: true},
+		{instance: "copy"},
+		{instance: "copy", confirmed: true, verified: "copy"},
+	} {
+		if got := report(c.instance, c.enrolled, c.confirmed); got != c.verified {
+			t.Errorf("report %d: got a verified request of %q, want %q", i, got, c.verified)
+		}
+	}
+}

@@ -37,8 +37,11 @@ func RecordReport(
 	r.Agent = reportingAgent(before, report, seen)
 	accepted := isRequestAccepted(before, *r.Agent, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() && accepted {
-		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation,
-			Instance: report.Instance}
+		next := &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
+		if before == nil || isRequestVerified(r.Requested, report) {
+			next.Instance = report.Instance
+		}
+		r.Requested = next
 	}
 	phase.RecordReport(r, report.Report)
 	if report.Enrolled {
@@ -145,6 +148,13 @@ func isRequestAccepted(
 		return before.Instance == report.Instance && len(now.Earlier) == 0
 	}
 	return len(now.Earlier) == 0 || seen.Sub(now.Since.Time) >= anonymousAgentDelay
+}
+
+// isRequestVerified reports whether an accepted request can change modules. The request of an agent that enrolls again
+// waits until the agent has verified that no other agent uses its key: after a restore of the control plane, an original
+// and its copy can have the same key, which the status does not contain. before is the request in the status.
+func isRequestVerified(before *v1beta2.RequestedSpec, report bundle.AcceptedReport) bool {
+	return report.Confirmed || before == nil && !report.Enrolled || before != nil && before.Instance == report.Instance
 }
 
 // validRecipient returns the recipient in a report, or "" if it is invalid.
