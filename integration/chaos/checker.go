@@ -72,6 +72,9 @@ type Checker struct {
 	restored  map[string]time.Duration
 	// fine contains the last time without each problem that checkDuration checks.
 	fine map[string]time.Duration
+	// mandatory contains the modules that were mandatory at any time. A restore of the control plane also brings back
+	// deleted Kymas, which get these modules.
+	mandatory map[string]bool
 	// bundlesLostAt is the last time when the registry lost bundles.
 	bundlesLostAt time.Duration
 	// rotatedAt is the time of the last rotation of the publisher's key, or 0.
@@ -93,7 +96,7 @@ const twoLeadersTime = 15 * time.Second
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
-		broken:   map[string]bool{},
+		broken: map[string]bool{}, mandatory: map[string]bool{},
 		runtimes: map[string]*observations{}, rollouts: map[string]string{}, undone: map[string]bool{},
 		enteredAt:   map[string]time.Duration{},
 		objectsSeen: map[string]map[string]map[string]string{},

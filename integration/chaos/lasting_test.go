@@ -104,6 +104,20 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Kept, message: "bundle 11 for sim-5 does not contain the requested module scaler of bundle 10",
 	},
+	"only modules that were mandatory are installed without a request": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			unasked := push("sim-5", 11, "1.0.0")
+			unasked.Versions["mailer"] = "1.0.0"
+			c.Pushed(1, unasked)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.MadeMandatory("mailer")
+			unasked := push("sim-5", 11, "1.0.0")
+			unasked.Versions["mailer"] = "1.0.0"
+			c.Pushed(1, unasked)
+		},
+		invariant: Meant, message: "installs module mailer in sim-5, but it was never requested there",
+	},
 	"a rollout ends": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			passRolloutState(c, time.Hour, "Progressing")

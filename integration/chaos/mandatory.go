@@ -26,6 +26,9 @@ func (s *stage) requireMailer(ctx context.Context, mandatory bool) error {
 	s.mu.Lock()
 	s.isMandatory = mandatory
 	s.mu.Unlock()
+	if mandatory {
+		s.checker.MadeMandatory(mailer)
+	}
 	for _, id := range s.active() {
 		s.announceMailer(id)
 	}
@@ -54,4 +57,11 @@ func (s *stage) announceMailer(id string) {
 	} else {
 		s.checker.RequestWithdrawn(s.since(), id, mailer)
 	}
+}
+
+// MadeMandatory announces that a module becomes mandatory.
+func (c *Checker) MadeMandatory(module string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mandatory[module] = true
 }
