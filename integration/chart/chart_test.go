@@ -369,12 +369,14 @@ func TestAgentChartProtectsTheAgentByDefault(t *testing.T) {
 	policy, err := os.ReadFile(filepath.Join(r.Dir, "policy", "protection.yaml"))
 	require.NoError(t, err)
 	require.Equal(t, strings.TrimSpace(string(policy)), strings.TrimSpace(render(t, r).Templates["protection.yaml"]))
-	accounts, err := os.ReadFile(filepath.Join(r.Dir, "policy", "module-account.yaml"))
-	require.NoError(t, err)
-	r.Values["modules"] = map[string]any{"serviceAccount": "modules"}
-	require.Contains(t, render(t, r).Templates["protection.yaml"], strings.TrimSpace(string(accounts)))
-	r.Values["rbac"] = map[string]any{"clusterAdmin": true}
-	require.NotContains(t, render(t, r).Templates["protection.yaml"], "skr-agent-accounts")
+	// The policies do not depend on the roles that the values select.
+	for _, rbac := range []map[string]any{{"clusterAdmin": true}, {"clusterAdmin": false}, {"create": false}} {
+		for _, account := range []string{"", "modules"} {
+			r.Values["rbac"], r.Values["modules"] = rbac, map[string]any{"serviceAccount": account}
+			require.Equal(t, strings.TrimSpace(string(policy)),
+				strings.TrimSpace(render(t, r).Templates["protection.yaml"]), "%v %s", rbac, account)
+		}
+	}
 	r.Values["protection"] = map[string]any{"enabled": false}
 	require.NotContains(t, render(t, r).Templates, "protection.yaml")
 }

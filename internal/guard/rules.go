@@ -9,7 +9,8 @@ import (
 // listRules returns the rules in the order of evaluation. The first rule that refuses an object determines the error.
 // The rule in interception.go is evaluated after them.
 func listRules() []rule {
-	return slices.Concat(listObjectRules(), listPodRules(), listClusterRules(), listAPIRules())
+	return slices.Concat(listObjectRules(), listPodRules(), listClusterRules(), listAPIRules(),
+		listOwnRequestRules())
 }
 
 // ruleInterception is the name of the rule for webhooks, admission policies and bindings. Only the agent enforces it,

@@ -26,7 +26,7 @@ type rule struct {
 	policies func() []policyCheck
 }
 
-// policyName is the name of one of the two admission policies of the chart.
+// policyName is the name of one of the admission policies of the chart.
 type policyName string
 
 const (
@@ -39,8 +39,8 @@ const (
 // policyCheck is one validation of an admission policy.
 type policyCheck struct {
 	policy policyName
-	// requests selects the requests that policyCluster must check for this validation. policyHome checks all
-	// requests in the agent's namespace.
+	// requests selects the requests that policyCluster or policyAgent must check for this validation. policyHome
+	// checks all requests in the agent's namespace.
 	requests []requestMatch
 	// comment is a comment in the policy. It can be empty.
 	comment string

@@ -175,24 +175,16 @@ func (w *world) may(c client.Client, verb, resource string) bool {
 	return review.Status.Allowed
 }
 
-// The test impersonates the agent with the permissions from its chart.
+// The test impersonates the agent with the permissions from its chart, without ServiceAccounts of modules.
 func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	for _, file := range []string{
-		"rbac/agent.yaml", "rbac/module-account.yaml", "rbac/self-upgrade.yaml", "policy/module-account.yaml",
-	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", filepath.FromSlash(file)))
-		require.NoError(t, err)
-		for _, o := range objects(t, string(text)) {
-			require.NoError(t, w.client.Create(ctx, o))
-		}
-	}
+	w.createChartFiles("rbac/agent.yaml", "rbac/self-upgrade.yaml", "policy/protection.yaml")
 	agent := w.connect(w.config, agentUser)
 	create := func(name string, change func(*corev1.Secret)) error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
 		change(secret)
-		return agent.Create(ctx, secret)
+		return agent.Create(ctx, secret, client.DryRunAll)
 	}
 	tokenOf := func(account string) func(*corev1.Secret) {
 		return func(s *corev1.Secret) {
@@ -205,34 +197,89 @@ func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 	}
 	w.eventually("the policy is enforced", func() bool { return isRefused(create("probe", tokenOf("other"))) })
 
-	require.True(t, isRefused(create("token", tokenOf("default"))))
-	require.NoError(t, create("state", func(*corev1.Secret) {}))
+	for _, name := range []string{"token", "skr-agent-state", "kyma-pull-content-slot-000"} {
+		for _, account := range []string{"default", "other", "skr-agent"} {
+			require.True(t, isRefused(create(name, tokenOf(account))), "%s: token of %s", name, account)
+		}
+		require.NoError(t, create(name, func(*corev1.Secret) {}))
+	}
+	require.True(t, isRefused(create("token", func(s *corev1.Secret) {
+		s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "other"}
+	})), "annotation without the type")
 	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent-state"}}
 	tokenOf("one")(existing)
 	require.NoError(t, w.client.Create(ctx, existing))
 	tokenOf("another")(existing)
 	require.True(t, isRefused(agent.Update(ctx, existing)))
 
+	w.createChartFiles("rbac/all-modules.yaml")
+	w.eventually("an agent that can request the tokens of a module can also install them", func() bool {
+		return create("token", tokenOf("other")) == nil
+	})
+	require.True(t, isRefused(create("token", tokenOf("skr-agent"))))
+}
+
+func (w *world) createChartFiles(files ...string) {
+	w.Helper()
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", filepath.FromSlash(file)))
+		require.NoError(w, err)
+		for _, o := range objects(w.T, string(text)) {
+			require.NoError(w, w.client.Create(w.Context(), o))
+		}
+	}
+}
+
+// A client with the agent's token could otherwise read Secrets of other programs through a Deployment.
+func TestAgentChangesOnlyTheImageOfItsDeployment(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.createChartFiles("rbac/agent.yaml", "rbac/self-upgrade.yaml", "policy/protection.yaml")
+	agent := w.connect(w.config, agentUser)
 	deployment := w.object("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: skr-agent, namespace: kyma-system}\n" +
 		"spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: " +
 		"{serviceAccountName: skr-agent, containers: [{name: agent, image: old}]}}}")
 	require.NoError(t, w.client.Create(ctx, deployment))
-	for patch, allowed := range map[string]bool{
-		`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`:                                false,
-		`{"spec":{"template":{"spec":{"serviceAccountName":null,"serviceAccount":"other"}}}}`:          false,
-		`{"spec":{"template":{"spec":{"containers":[{"name":"agent","image":"new"}]}}}}`:               true,
-		`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"agent@sha256:00"}}}`:                true,
-		`{"spec":{"template":{"spec":{"serviceAccountName":null,"serviceAccount":null}}}}`:             false,
-		`{"spec":{"template":{"spec":{"serviceAccountName":"skr-agent","serviceAccount":"another"}}}}`: true,
-	} {
+	try := func(patch string) (*unstructured.Unstructured, error) {
 		changed := deployment.DeepCopy()
-		err := agent.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.DryRunAll)
+		return changed, agent.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, []byte(patch)),
+			client.DryRunAll)
+	}
+	const otherAccount = `{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`
+	w.eventually("the policy is enforced", func() bool {
+		_, err := try(otherAccount)
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "skr-agent-accounts")
+	})
+	inPod := func(fields string) string { return `{"spec":{"template":{"spec":` + fields + `}}}` }
+	for patch, allowed := range map[string]bool{
+		otherAccount: false,
+		inPod(`{"serviceAccountName":null,"serviceAccount":"other"}`):                        false,
+		inPod(`{"serviceAccountName":null,"serviceAccount":null}`):                           false,
+		inPod(`{"volumes":[{"name":"a","secret":{"secretName":"mail"}}]}`):                   false,
+		inPod(`{"imagePullSecrets":[{"name":"mail"}]}`):                                      false,
+		inPod(`{"hostPID":true}`):                                                            false,
+		inPod(`{"containers":[{"name":"agent","envFrom":[{"secretRef":{"name":"mail"}}]}]}`): false,
+		inPod(`{"containers":[{"name":"more","image":"new"}]}`):                              false,
+		inPod(`{"initContainers":[{"name":"more","image":"new"}]}`):                          false,
+		`{"spec":{"template":{"metadata":{"annotations":{"inject":"secret"}}}}}`:             false,
+		`{"spec":{"replicas":0}}`:                                                            false,
+		inPod(`{"containers":[{"name":"agent","image":"new"}]}`):                             true,
+		`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"agent@sha256:00"}}}`:      true,
+		inPod(`{"serviceAccountName":"skr-agent","serviceAccount":"another"}`):               true,
+	} {
+		changed, err := try(patch)
 		if !allowed {
-			require.ErrorContains(t, err, "cannot change the ServiceAccount of a Deployment", patch)
+			require.ErrorContains(t, err, "can change only the image of its Deployment", patch)
 			continue
 		}
 		require.NoError(t, err, patch)
 		account, _, _ := unstructured.NestedString(changed.Object, "spec", "template", "spec", "serviceAccountName")
 		require.Equal(t, "skr-agent", account, patch)
 	}
+
+	w.createChartFiles("rbac/all-modules.yaml")
+	w.eventually("an agent that can create Deployments can also change the Deployments of modules", func() bool {
+		_, err := try(otherAccount)
+		return err == nil
+	})
 }

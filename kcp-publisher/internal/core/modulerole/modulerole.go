@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,6 +175,10 @@ func (s *ruleSet) addObject(o *unstructured.Unstructured, modules []*unstructure
 		// A claim can wait for its first Pod, depending on its StorageClass.
 		s.addRules("", newRule("storage.k8s.io", []string{"storageclasses"}, nil, "list"))
 	}
+	if account := o.GetAnnotations()[corev1.ServiceAccountNameKey]; isSecret(gvk) && account != "" {
+		// The admission policies of the agent's chart allow a Secret with a token only with this permission.
+		s.addRules(namespace, newRule("", []string{"serviceaccounts/token"}, []string{account}, "create"))
+	}
 	s.content[namespace] = append(s.content[namespace], target{gvk.Group, resource, o.GetName()})
 	if gvk.Group != rbacv1.GroupName {
 		return nil
@@ -185,6 +190,8 @@ func (s *ruleSet) addObject(o *unstructured.Unstructured, modules []*unstructure
 	s.addRules(namespace, granted...)
 	return nil
 }
+
+func isSecret(gvk schema.GroupVersionKind) bool { return gvk.Group == "" && gvk.Kind == "Secret" }
 
 // requiredRules returns the rules that an account must already have before it can write this Role, ClusterRole or
 // binding.

@@ -132,6 +132,12 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 			"Role other",
 			[]string{"resourceNames: - view resources: - clusterroles verbs: - bind"}, nil,
 		},
+		"token of a module's ServiceAccount": {
+			"apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata: {name: a, namespace: other, " +
+				"annotations: {kubernetes.io/service-account.name: scaler}}\n",
+			"Role other",
+			[]string{`resourceNames: - scaler resources: - serviceaccounts/token verbs: - create`}, nil,
+		},
 		"role in the modules does not require bind": {
 			role + "kind: ClusterRole\nmetadata: {name: a}\n---\n" +
 				role + "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: a}\n",
