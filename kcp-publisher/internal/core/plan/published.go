@@ -70,6 +70,19 @@ func (p *PublishedBundle) StatusEntry() v1beta2.PublishedBundle {
 	}
 }
 
+// publishedChannels returns the channels of the modules in the last bundle. A module has another channel than its
+// request if the requested channel does not exist. The status of a module that waits for its maintenance window
+// contains the channel of an earlier bundle.
+func publishedChannels(kyma *v1beta2.Kyma) map[string]string {
+	channels := map[string]string{}
+	for _, m := range kyma.Status.Modules {
+		if !m.Maintenance {
+			channels[m.Name] = m.Channel
+		}
+	}
+	return channels
+}
+
 func (p *PublishedBundle) mandatoryModules() (modules []string) {
 	for _, m := range p.State.Manifests {
 		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {

@@ -181,7 +181,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	if err != nil {
 		return nil // the publisher does not publish bundles for an invalid Kyma
 	}
-	kept := resolve.KeptModules(request, snapshot, s.Published.Versions)
+	kept := resolve.KeptModules(request, snapshot, s.Published.Versions, publishedChannels(kyma))
 	var pending []string
 	for _, module := range slices.Sorted(maps.Keys(s.Published.Versions)) {
 		switch own := ownRequest(kyma); {

@@ -114,8 +114,9 @@ func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
 }
 
 // KeptModules returns the modules that the next bundle keeps in a runtime, sorted. granted contains the published
-// versions. KeptModules ignores rollout decisions.
-func KeptModules(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
+// versions. followed contains the channels of the published modules, if they are known. KeptModules ignores rollout
+// decisions.
+func KeptModules(request Request, snapshot *catalog.Snapshot, granted, followed map[string]string) []string {
 	if request.KeepsAllModules() {
 		return slices.Sorted(maps.Keys(granted))
 	}
@@ -125,9 +126,9 @@ func KeptModules(request Request, snapshot *catalog.Snapshot, granted map[string
 	}
 	request.LastState = &bundle.DesiredState{}
 	for module, version := range granted {
-		channel := channels[module]
-		if channel == "" {
-			channel = request.Requested.Channel
+		channel, isKnown := followed[module]
+		if !isKnown {
+			channel = cmp.Or(channels[module], request.Requested.Channel)
 		}
 		if _, err := snapshot.LookupVersion(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.IsHidden(err) {
