@@ -16,8 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The test uses random catalogs, requests and settings. For each runtime, the publisher must either report the problem,
-// or publish a bundle that this version's agent and the agent of each release accept.
+// The test uses random catalogs, requests, windows and settings. For each runtime, the publisher must either report the
+// problem in the runtime's own row, or publish a bundle that this version's agent and the agent of each release accept.
+// The valid runtime of each fleet always gets a bundle.
 func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()
@@ -31,14 +32,17 @@ func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	keys := filepath.Join(dir, "keys")
 	runProgram(t, 0, today.Publisher, "keys", "init", "--keys", keys)
 	accepted, refused := 0, 0
+	policy := filepath.Join(dir, "windows.json")
+	must(t, os.WriteFile(policy, []byte(windowPolicy), 0o600))
 	for n := range 25 {
 		from, to := filepath.Join(dir, fmt.Sprint("from-", n)), store.LayoutScheme+filepath.Join(dir, fmt.Sprint("to-", n))
 		runtimes := writeRandomFleet(t, random, from)
-		output, code := fleet.Run(t.Context(), today.Publisher, append([]string{
+		output, _ := fleet.Run(t.Context(), today.Publisher, append([]string{
 			"publish", "--from", from, "--to", to, "--keys", keys, "--allow-unresolved", "-o", "json",
 			"--components", filepath.Join(checkout, "docs/example/components"),
-			"--state", filepath.Join(dir, fmt.Sprint("state-", n)),
+			"--state", filepath.Join(dir, fmt.Sprint("state-", n)), "--maintenance-policy", policy,
 		}, randomSettings(random)...)...)
+		problems := problemsByRuntime(t, output)
 		for _, runtime := range runtimes {
 			for _, agent := range agents {
 				answer, refusal := fleet.Run(t.Context(), agent, "verify", to, "--trust",
@@ -48,9 +52,9 @@ func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 					accepted++
 				case refusal == 3:
 					t.Errorf("catalog %d: %s refuses the bundle of %s: %s", n, agent, runtime, answer)
-				case code == 0:
-					t.Errorf("catalog %d: %s has no bundle, and the publisher reports no problem\n%s\n%s", n, runtime,
-						output, answer)
+				case problems[runtime] == "" || runtime == validRuntime:
+					t.Errorf("catalog %d: %s has no bundle, and its row has problem %q\n%s\n%s", n, runtime,
+						problems[runtime], output, answer)
 				default:
 					refused++
 				}
@@ -61,6 +65,51 @@ func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	if accepted <= refused {
 		t.Error("most catalogs resulted in no bundle")
 	}
+}
+
+// validRuntime requests only a valid module, and has a valid window.
+const validRuntime = "valid"
+
+// windowPolicy is a maintenance policy that also selects some of the random runtimes.
+const windowPolicy = `{"rules": [{"match": {"plan": "a.*"}, "windows": [{"days": ["Sat"], "begin": "21:00:00+00:00",
+"end": "00:00:00+00:00"}]}], "default": {"days": ["Sun"], "begin": "01:00:00+02:00", "end": "05:00:00+02:00"}}`
+
+// problemsByRuntime returns the error of each runtime in the output of `publish -o json`.
+func problemsByRuntime(t *testing.T, output string) map[string]string {
+	t.Helper()
+	begin, end := strings.Index(output, "["), strings.LastIndex(output, "\n]")
+	if begin < 0 || end < begin {
+		t.Fatalf("the publisher printed no rows: %s", output)
+	}
+	var rows []struct{ Runtime, Error string }
+	if err := json.Unmarshal([]byte(output[begin:end+2]), &rows); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	problems := map[string]string{}
+	for _, row := range rows {
+		problems[row.Runtime] += row.Error
+	}
+	return problems
+}
+
+// randomAnnotations returns valid and invalid annotations of a Kyma.
+func randomAnnotations(random *rand.Rand) map[string]any {
+	all := map[string]any{}
+	pick := func(name string, values ...string) {
+		if value := values[random.IntN(len(values))]; value != "" && random.IntN(3) == 0 {
+			all[name] = value
+		}
+	}
+	weekly := `{"days":["Mon"],"begin":"21:00:00+00:00","end":"23:00:00+00:00"}`
+	pick(v1beta2.AnnotationValues, "", "", fmt.Sprintf(`{"region":%q}`, strings.Repeat("é", 200)), `{"region":1}`, "{")
+	pick(v1beta2.AnnotationMaintenanceWindows, "", "["+weekly+"]", "[]", "{", `[{"days":["Someday"]}]`,
+		"["+strings.Repeat(weekly+",", 103)+weekly+"]", "["+strings.Repeat(weekly+",", 104)+weekly+"]",
+		strings.Repeat("[", 70)+strings.Repeat("]", 70))
+	pick(v1beta2.AnnotationAutonomy, "", "", "Catalog", "catalog", "All")
+	pick(v1beta2.AnnotationReportDetails, "", "", "events", "events,logs", "secrets")
+	pick(v1beta2.AnnotationAgentImage, "", "", "", "agent:latest", "agent@sha256:"+strings.Repeat("0a", 32))
+	pick(v1beta2.AnnotationAgentRollbackFrom, "", "", "sha256:"+strings.Repeat("0b", 32), "all")
+	return all
 }
 
 // writeRandomFleet writes random objects to a folder and returns the IDs of its runtimes. Some objects exceed the
@@ -94,7 +143,7 @@ func writeRandomFleet(t *testing.T, random *rand.Rand, dir string) (runtimes []s
 			},
 		}))
 		var channels []any
-		for c := range pick(1, 4, 31, 32) {
+		for c := range pick(1, 4, 31, 32, 33) {
 			channels = append(channels, map[string]any{"channel": fmt.Sprintf("c%c%c", 'a'+c/26, 'a'+c%26), "version": "1.0.0"})
 		}
 		write("meta-"+name, object("ModuleReleaseMeta", name, map[string]any{
@@ -112,15 +161,18 @@ func writeRandomFleet(t *testing.T, random *rand.Rand, dir string) (runtimes []s
 		kyma := object("Kyma", name, map[string]any{
 			"channel": []string{"regular", "fast", "caa", "none"}[random.IntN(4)], "modules": asked,
 		})
-		if random.IntN(2) == 0 {
-			kyma["metadata"].(map[string]any)["annotations"] = map[string]any{ //nolint:forcetypeassert // set above
-				v1beta2.AnnotationValues: fmt.Sprintf(`{"region":%q}`, strings.Repeat("é", pick(0, 3, 200))),
-			}
-		}
+		kyma["metadata"].(map[string]any)["annotations"] = randomAnnotations(random) //nolint:forcetypeassert // set above
 		write("kyma-"+name, kyma)
 		runtimes = append(runtimes, name)
 	}
-	return runtimes
+	valid := object("Kyma", validRuntime, map[string]any{
+		"channel": "regular", "modules": []any{map[string]any{"name": "scaler", "managed": true}},
+	})
+	valid["metadata"].(map[string]any)["annotations"] = map[string]any{ //nolint:forcetypeassert // set above
+		v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00:00+00:00","end":"00:00:00+00:00"}]`,
+	}
+	write("kyma-"+validRuntime, valid)
+	return append(runtimes, validRuntime)
 }
 
 func randomSettings(random *rand.Rand) (flags []string) {

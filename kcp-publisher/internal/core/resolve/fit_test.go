@@ -6,12 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 func nested(depth int) func(*v1beta2.ModuleTemplate) {
@@ -240,6 +244,7 @@ func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 		if rapid.Bool().Draw(t, "autonomy") {
 			w.request.Settings.Autonomy = bundle.AutonomyCatalog
 		}
+		w.drawRules(t)
 		snapshot, err := catalog.New(w.templates, w.metas)
 		if err != nil {
 			t.Fatal(err)
@@ -255,4 +260,47 @@ func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawRules draws settings, windows and checks that pass the publisher's own validation.
+func (w *world) drawRules(t *rapid.T) {
+	draw := func(name string, counts ...int) int { return rapid.SampledFrom(counts).Draw(t, name) }
+	settings := bundle.Settings{Mirrors: map[string]string{}, Autonomy: w.request.Settings.Autonomy}
+	for i := range draw("mirrors", 0, 1, 100, 101) {
+		settings.Mirrors[fmt.Sprintf("m%d.example", i)] = "mirror.example/" + strings.Repeat("p", draw("path", 1, 100))
+	}
+	for i := range draw("image paths", 0, 1, 100, 101) {
+		settings.ImagePaths = append(settings.ImagePaths, bundle.ImagePath{
+			Group: "example.org", Kind: fmt.Sprint("Kind", i), Field: strings.Repeat("a.", draw("steps", 1, 14, 20)) + "image",
+		})
+	}
+	if settings.Check() == nil {
+		w.request.Settings = settings
+	}
+	schedule := &window.Schedule{}
+	for range draw("windows", 0, 1, 10, 60) {
+		schedule.Windows = append(schedule.Windows, window.Window{
+			Days:  rapid.SampledFrom([][]string{{"Mon"}, {"Sat", "Sun"}, {"Someday"}}).Draw(t, "days"),
+			Begin: rapid.SampledFrom([]string{"00:00:00+00:00", "23:30:00+02:00", "25:00"}).Draw(t, "begin"),
+			End:   rapid.SampledFrom([]string{"04:00:00+00:00", "23:59:59+02:00"}).Draw(t, "end"),
+		})
+	}
+	if len(schedule.Windows) > 0 && schedule.Check() == nil {
+		w.request.Maintenance = schedule
+	}
+	w.request.Gates, w.request.Checks = map[rollout.Track]rollout.Decision{}, map[rollout.Track]rollout.WaveChecks{}
+	for i := range rapid.IntRange(0, 6).Draw(t, "checked modules") {
+		var checks []v1alpha1.Check
+		for c := range draw("checks", 1, 10, 11) {
+			checks = append(checks, v1alpha1.Check{Name: fmt.Sprint("c", c), CEL: &v1alpha1.CELCheck{
+				APIVersion: "v1", Kind: "ConfigMap",
+				Expression: "'" + strings.Repeat("x", draw("expression", 1, 2_046, 2_047)) + "' != ''",
+			}})
+		}
+		if bundle.ValidateChecks(checks, false) == nil {
+			track := rollout.Track{Module: fmt.Sprintf("m%d", i), Channel: "regular"}
+			w.request.Gates[track] = rollout.Decision{Version: "1.0.0", Checks: 1}
+			w.request.Checks[track] = rollout.WaveChecks{Checks: checks, Duration: metav1.Duration{Duration: bundle.MaxCheckFor}}
+		}
+	}
 }
