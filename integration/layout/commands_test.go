@@ -56,7 +56,8 @@ var runBy = map[string][]string{
 	"docs/guides/ui.md":            {uiPage},
 	"docs/guides/uninstall.md":     {charts},
 	"docs/guides/upgrade-and-skew.md": {
-		charts, charts, definitions, definitions, definitions, definitions, converted, converted,
+		charts, "TestReleasedAgentMovesToTheSmallRole", charts, definitions, definitions, definitions, definitions,
+		converted, converted,
 	},
 	"docs/guides/verify-a-release.md": {release},
 	// The tests on kind run make images.

@@ -152,8 +152,8 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	// Other tests run the Helm commands and the conversion commands.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{
-		"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases",
-		"releases-back",
+		"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "former-content",
+		"releases", "releases-back",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("the guide has commands for %v, but tests run %v", names, want)
