@@ -47,6 +47,9 @@ var Small = Limits{
 const (
 	// headerTimeout limits the time for the TLS handshake and for reading the header of a request.
 	headerTimeout = 3 * time.Second
+	// unreadTimeout limits the time for the part of a body that a handler with OneRequest has not read, for example
+	// because the client is not authenticated.
+	unreadTimeout = 500 * time.Millisecond
 	// idleTimeout exceeds the idle timeout of Go's HTTP client. The client then closes an idle connection first, so
 	// no request is lost.
 	idleTimeout = 2 * time.Minute
@@ -117,5 +120,10 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		defer all.Release(size)
 		r.Body = http.MaxBytesReader(w, r.Body, limits.BodyBytes)
 		next.ServeHTTP(w, r)
+		if limits.OneRequest && r.ContentLength != 0 {
+			// The server reads the rest of the body before it closes the connection. Ignore the error of a test's
+			// ResponseWriter.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))
+		}
 	})
 }

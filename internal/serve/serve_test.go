@@ -165,6 +165,38 @@ func TestSlowClientsCannotExceedLimits(t *testing.T) {
 	}
 }
 
+// The clients send a header that announces a body, and never send the body. The handler refuses them without reading.
+func TestUnreadBodiesDoNotHoldConnections(t *testing.T) {
+	limits := Limits{
+		Connections: 4, HeaderBytes: 1 << 10, BodyBytes: 1 << 20, AllBodiesBytes: 8 << 20, Read: 5 * time.Minute,
+		Write: time.Minute, OneRequest: true,
+	}
+	listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "refused", http.StatusUnauthorized)
+	}), limits)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	for range 3 * limits.Connections {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		_ = connection.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(connection,
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || !strings.Contains(line, "401") {
+			t.Fatalf("got %q and error %v, want status 401", line, err)
+		}
+	}
+}
+
 func TestServerWithOneRequestLimitClosesConnections(t *testing.T) {
 	for name, limits := range map[string]Limits{"limits Small": Small,
 		"without OneRequest": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,

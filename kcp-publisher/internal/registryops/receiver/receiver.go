@@ -25,11 +25,13 @@ var Limits = serve.Limits{
 	OneRequest: true,
 }
 
-// Limits for the rates of notifications and of responses to a wrong token. If a notification exceeds the rate, the
-// registry sends it again.
+// Limits for the rates of notifications, of their bytes, and of responses to a wrong token. If a notification exceeds a
+// rate, the registry sends it again. Parsing bytesPerSecond needs a fraction of a CPU core.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000
+	bytesPerSecond         = 16 << 20
+	bytesAtOnce            = 16 * maxBodyBytes
 	refusalsPerSecond      = 10
 	refusalsAtOnce         = 50
 )
@@ -38,6 +40,7 @@ const (
 type Receiver struct {
 	options    Options
 	totalLimit *rate.Limiter
+	bytesLimit *rate.Limiter
 	refusals   *rate.Limiter
 	announced  *rate.Limiter // limits the log of refusals
 }
@@ -58,8 +61,9 @@ type Options struct {
 func New(options Options) *Receiver {
 	return &Receiver{
 		options: options, totalLimit: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce),
-		refusals:  rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
-		announced: rate.NewLimiter(rate.Every(time.Minute), 1),
+		bytesLimit: rate.NewLimiter(bytesPerSecond, bytesAtOnce),
+		refusals:   rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+		announced:  rate.NewLimiter(rate.Every(time.Minute), 1),
 	}
 }
 
@@ -107,11 +111,19 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case !r.options.Leading():
 		respondLater(w, resultStandby, http.StatusServiceUnavailable)
 		return
-	case !r.totalLimit.Allow():
+	case !r.totalLimit.Allow(), !r.bytesLimit.AllowN(time.Now(), announcedBytes(request)):
 		respondLater(w, resultLimited, http.StatusTooManyRequests)
 		return
 	}
 	r.accept(w, request)
+}
+
+// announcedBytes returns the length of a request's body, or the maximum length if the length is unknown.
+func announcedBytes(request *http.Request) int {
+	if request.ContentLength < 0 {
+		return maxBodyBytes
+	}
+	return int(min(request.ContentLength, bytesAtOnce+1))
 }
 
 func (r *Receiver) accept(w http.ResponseWriter, request *http.Request) {

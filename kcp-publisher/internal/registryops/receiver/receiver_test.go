@@ -235,6 +235,15 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 					authorization, codes)
 			}
 		}
+		time.Sleep(time.Minute)
+		largest, codes := "{}"+strings.Repeat(" ", maxBodyBytes-2), map[int]int{}
+		const most = bytesAtOnce / maxBodyBytes
+		for range 3 * most {
+			codes[post(r, "Bearer "+secret, largest)]++
+		}
+		if codes[http.StatusTooManyRequests] != 2*most {
+			t.Errorf("large notifications: got status counts %v, want 429 for two thirds of the requests", codes)
+		}
 		time.Sleep(time.Second)
 		if code := post(r, "Bearer "+secret, "{}"); code != http.StatusAccepted {
 			t.Errorf("one second later: got %d", code)
