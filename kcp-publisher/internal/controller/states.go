@@ -190,12 +190,14 @@ func (s *FleetMetrics) addSeries(c fleetstate.CountedSeries, n int) {
 	}
 }
 
+// Describe implements prometheus.Collector.
 func (s *FleetMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range fleetMetrics {
 		to <- d.Desc()
 	}
 }
 
+// Collect implements prometheus.Collector.
 func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	counts, of := maps.Clone(s.counts), s.sumParts()
