@@ -418,24 +418,24 @@ func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 			map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example",
 				"sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},
 		},
-		"the agent": {"skr-agent", map[string]any{}, []string{"agent"}},
+		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "checks"}},
 		"the agent that adds details to its reports": {
 			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}},
-			[]string{"agent", "report-details"},
+			[]string{"agent", "checks", "report-details"},
 		},
 		"the agent with a Secret from the control plane": {
 			"skr-agent", map[string]any{"rbac": map[string]any{"secrets": []any{"btp-credentials"}}},
-			[]string{"agent", "secrets"},
+			[]string{"agent", "checks", "secrets"},
 		},
 		"the agent with all permissions": {
 			"skr-agent", map[string]any{
 				"rbac": map[string]any{"clusterAdmin": true},
-			}, []string{"agent", "all-modules", "self-upgrade"},
+			}, []string{"agent", "checks", "all-modules", "self-upgrade"},
 		},
 		"the agent with an account for modules": {
 			"skr-agent", map[string]any{
 				"modules": map[string]any{"serviceAccount": "modules"},
-			}, []string{"agent", "module-account"},
+			}, []string{"agent", "checks", "module-account"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,14 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
@@ -27,4 +31,23 @@ func (f *Fleet) createAccount(
 		return fmt.Errorf("create the account of %s: %w", as.name, err)
 	}
 	return os.WriteFile(path, kubeconfig, 0o600)
+}
+
+// createChecksAccount creates the account for the checks of modules. If a chart is installed, it does nothing, because
+// the chart creates the account.
+func (r *Runtime) createChecksAccount(ctx context.Context) error {
+	if _, here := cmp.Or(r.cluster, r.fleet.kcp).(*cluster.Cluster); !here || r.fleet.options.Account != nil {
+		return nil
+	}
+	// In these clusters, no controller aggregates the rules of the role view. The other role contains these rules.
+	rules := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "checks"},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view",
+		},
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: agentAccount.namespace, Name: "skr-agent-checks",
+		}},
+	}
+	return errors.Join(ApplyChartFile(ctx, r.API, agentAccount.chart, "rbac", "checks.yaml"), r.API.Create(ctx, rules))
 }

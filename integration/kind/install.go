@@ -60,6 +60,7 @@ func (g *Environment) Agent(r *fleet.Runtime, flags []string) (fleet.Program, er
 		values["rbac"] = map[string]any{"clusterAdmin": false}
 		values["modules"] = map[string]any{"serviceAccount": account}
 	}
+	values["rbac"].(map[string]any)["checks"] = map[string]any{"rules": jobRules}
 	if slices.Contains(g.options.AirGapped, r.ID) {
 		folders, err := volumes(ctx, c)
 		if err != nil {
@@ -75,6 +76,11 @@ func (g *Environment) Agent(r *fleet.Runtime, flags []string) (fleet.Program, er
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
+
+// jobRules contains the rules for checks of kind job, which the ClusterRole view does not contain.
+var jobRules = []map[string]any{{
+	"apiGroups": []string{"batch"}, "resources": []string{"jobs"}, "verbs": []string{"create", "delete"},
+}}
 
 // ports lists the egress ports of the programs: API servers, the registry and its token service.
 var ports = []int{443, 6443, 5000, 5443}

@@ -12,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -241,4 +243,29 @@ func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
 	m = w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Expression: "true"}})
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "forbidden")
+}
+
+// The agent's chart binds the account of checks to the role view. In a test cluster, no controller aggregates the
+// role's rules, so the test uses the role with these rules.
+func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
+	var user string
+	w := newWorld(t, func(o *Options) {
+		user = "reader-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+		o.Config.Impersonate.UserName = user
+	})
+	require.NoError(t, w.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-view"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	service := w.serve(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	for _, check := range []fleet.Check{
+		{HTTP: &fleet.HTTPCheck{Service: service}},
+		{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Expression: "true"}},
+	} {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			m := w.measure(check)
+			assert.Equal(c, checks.Success, m.Verdict, m.Message)
+		}, 20*time.Second, 100*time.Millisecond)
+	}
 }

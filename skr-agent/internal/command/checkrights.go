@@ -13,8 +13,11 @@ import (
 
 const (
 	partAllModules    = "all-modules"
+	partChecks        = "checks"
 	partModuleAccount = "module-account"
 )
+
+const installedByAgent = " installed with the agent's own permissions"
 
 // checkPermissions checks the permissions that the agent needs with these flags.
 func (f *checkFlags) checkPermissions(
@@ -26,9 +29,13 @@ func (f *checkFlags) checkPermissions(
 	}
 	users := f.accounts.Users()
 	findings := api.CheckRights(ctx, charts.AgentRBAC, rightsDir, parts, nil, rightsAdvice)
+	if f.accounts.DescribeOwnRights() != "" {
+		checks := api.CheckRights(ctx, charts.AgentRBAC, rightsDir, []string{partChecks}, nil, rightsAdvice)
+		findings = append(findings, asWarnings("checks of modules are Inconclusive", checks)...)
+	}
 	if len(users) == 0 {
 		all := api.CheckRights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, moduleRightsAdvice)
-		return append(findings, asWarnings("all modules are", all)...)
+		return append(findings, asWarnings("all modules are"+installedByAgent, all)...)
 	}
 	path := rightsDir + "/" + partModuleAccount + ".yaml"
 	permissions, err := preflight.Permissions(charts.AgentRBAC, path, nil)
@@ -40,7 +47,7 @@ func (f *checkFlags) checkPermissions(
 	if own := f.accounts.DescribeOwnRights(); own != "" {
 		findings = append(
 			findings,
-			asWarnings(own,
+			asWarnings(own+installedByAgent,
 				api.CheckRights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
 	}
 	for _, user := range users {
@@ -79,12 +86,12 @@ func withImpersonation(permissions []preflight.Permission, users []string) []pre
 	return all
 }
 
-// asWarnings turns failed findings into warnings, because only some modules need these permissions.
-func asWarnings(whose string, findings []preflight.Finding) []preflight.Finding {
+// asWarnings turns failed findings into warnings about an effect, because only some modules need these permissions.
+func asWarnings(effect string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {
 			findings[i].Result = preflight.Warning
-			findings[i].Message = whose + " installed with the agent's own permissions: " + findings[i].Message
+			findings[i].Message = effect + ": " + findings[i].Message
 		}
 	}
 	return findings

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,22 +18,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// newChecks returns the runner for the checks of modules. Each check has the permissions of the account that installs
-// its module.
+// checksUser is the ServiceAccount for the checks of modules that the agent installs with its own permissions.
+const checksUser = "system:serviceaccount:" + v1beta2.RuntimeNamespace + ":" + guard.AgentName + "-checks"
+
+// newChecks returns the runner for the checks of modules.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
-	probers, memory := map[string]*probe.Prober{}, probe.NewMemory()
-	for _, user := range accounts.AllUsers() {
-		config := rest.CopyConfig(mgr.GetConfig())
-		if user != "" {
-			config.Impersonate = rest.ImpersonationConfig{UserName: user}
-		}
-		prober, err := probe.New(probe.Options{
-			Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob, Mask: excerpt.Redact, Memory: memory,
-		})
-		if err != nil {
-			return nil, err
-		}
-		probers[user] = prober
+	probers, err := newProbers(mgr.GetConfig(), mgr.GetRESTMapper(), accounts)
+	if err != nil {
+		return nil, err
 	}
 	return prove.New(prove.Options{
 		Measure: func(ctx context.Context, t prove.Target, d checks.Definition, before string) checks.Measurement {
@@ -43,6 +37,27 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 		},
 		OnChange: changed, Now: time.Now,
 	}), nil
+}
+
+// newProbers returns a prober for each account that installs modules, by user name. A prober has the permissions of the
+// module's ServiceAccount, or of checksUser if the agent itself installs the module. It never has the agent's own
+// permissions, because a RolloutPolicy, which is not part of a signed module, can define checks.
+func newProbers(
+	config *rest.Config, mapper meta.RESTMapper, accounts guard.Accounts,
+) (map[string]*probe.Prober, error) {
+	probers, memory := map[string]*probe.Prober{}, probe.NewMemory()
+	for _, user := range accounts.AllUsers() {
+		as := rest.CopyConfig(config)
+		as.Impersonate = rest.ImpersonationConfig{UserName: cmp.Or(user, checksUser)}
+		prober, err := probe.New(probe.Options{
+			Config: as, Mapper: mapper, Guard: guardJob, Mask: excerpt.Redact, Memory: memory,
+		})
+		if err != nil {
+			return nil, err
+		}
+		probers[user] = prober
+	}
+	return probers, nil
 }
 
 // guardJob returns an error if the Job of a check violates the rules for objects of modules.
