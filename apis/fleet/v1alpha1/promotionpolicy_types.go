@@ -85,24 +85,31 @@ type TrainChannel struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Name string `json:"name"`
-	// After is the minimum time that a version spends in the channel, such as 168h. The time begins when the channel
-	// has the version or, with a RolloutPolicy, when the Rollout has succeeded.
+	// After is the minimum time for which at least minRuntimes runtimes of the channel run the version, such as 168h. The
+	// time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has succeeded. It pauses
+	// while fewer runtimes are ready with the version.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
 	// +kubebuilder:validation:Type:=string
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	After *metav1.Duration `json:"after,omitempty"`
-	// MinRuntimes is the number of runtimes in the channel that must report the version as ready.
+	// MinRuntimes is the number of runtimes in the channel that must report the version as ready, for the time in after.
 	// +kubebuilder:default:=1
 	// +kubebuilder:validation:Minimum:=1
 	MinRuntimes int32 `json:"minRuntimes,omitempty"`
 	// MaxFailurePercent is the maximum percentage of failed runtimes among the runtimes that reported the version as
-	// ready or failed. It includes failures of the channel's Rollout.
+	// ready or failed: with 5, a version with 5% is promoted. It includes failures of the channel's Rollout.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=99
 	MaxFailurePercent int32 `json:"maxFailurePercent,omitempty"`
+	// FailuresBelowPercent is like maxFailurePercent, but the percentage must be less than this value: with 5, a version
+	// with 5% is not promoted. If it is set, maxFailurePercent has no effect.
+	// +optional
+	// +kubebuilder:validation:Minimum:=1
+	// +kubebuilder:validation:Maximum:=100
+	FailuresBelowPercent int32 `json:"failuresBelowPercent,omitempty"`
 }
 
 // PromotionCalendar defines the times at which the policy makes no promotions.
@@ -203,6 +210,13 @@ type TrainVersion struct {
 	// Since is the time from which the channel's duration "after" counts: the time when the channel got the version or,
 	// with a RolloutPolicy, when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
+	// ReadySince replaces since for the duration "after" if fewer than minRuntimes runtimes were ready after since. Each
+	// such period moves it forward.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
+	// PausedAt is the time from which fewer than minRuntimes runtimes are ready. Unset while enough runtimes are ready.
+	// +optional
+	PausedAt *metav1.Time `json:"pausedAt,omitempty"`
 	// Reason is the most important reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`
 	// Message lists all reasons why the version is not in the next channel.
@@ -260,7 +274,7 @@ const (
 	WaitVersionHeld WaitReason = "VersionHeld"
 	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel yet.
 	WaitFleetUnknown WaitReason = "FleetUnknown"
-	// WaitTooManyFailures means that more runtimes failed than maxFailurePercent allows.
+	// WaitTooManyFailures means that more runtimes failed than maxFailurePercent or failuresBelowPercent allows.
 	WaitTooManyFailures WaitReason = "TooManyFailures"
 	// WaitCheckFailed means that a check of the version failed in a runtime of the channel.
 	WaitCheckFailed WaitReason = "CheckFailed"
@@ -268,7 +282,8 @@ const (
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes means that fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
-	// WaitTimeNotReached means that the version has been in the channel for less than the channel's duration `after`.
+	// WaitTimeNotReached means that enough runtimes of the channel have run the version for less than the channel's
+	// duration `after`.
 	WaitTimeNotReached WaitReason = "TimeNotReached"
 	// WaitNextChannelBusy means that the version in the next channel is not promoted yet, or its Rollout is active.
 	WaitNextChannelBusy WaitReason = "NextChannelBusy"

@@ -699,6 +699,14 @@ func (in TrainChannels) DeepCopy() TrainChannels {
 func (in *TrainVersion) DeepCopyInto(out *TrainVersion) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
+	if in.ReadySince != nil {
+		in, out := &in.ReadySince, &out.ReadySince
+		*out = (*in).DeepCopy()
+	}
+	if in.PausedAt != nil {
+		in, out := &in.PausedAt, &out.PausedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Arrival != nil {
 		in, out := &in.Arrival, &out.Arrival
 		*out = (*in).DeepCopy()

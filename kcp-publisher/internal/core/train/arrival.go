@@ -22,7 +22,7 @@ func (c *chain) expectedPromotion(
 	for _, w := range waits {
 		switch w.reason {
 		case fleet.WaitTimeNotReached:
-			later(entry.Since.Add(channel.After.Duration))
+			later(readyStart(entry).Add(channel.After.Duration))
 		case fleet.WaitRolloutActive:
 			end := c.estimatedRolloutEnd(channel.Name)
 			if end.IsZero() {

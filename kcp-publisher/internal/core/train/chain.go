@@ -94,6 +94,7 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 	to := channels[i+1].Name
 	counts, counted := c.channelCounts(entry)
 	entry.Ready, entry.Failed = counts.Ready, c.failedCount(entry, counts)
+	c.measureReadyTime(entry, counted && entry.Ready >= leastRuntimes(&channels[i]))
 	waits := c.finalReasons(entry, to)
 	if len(waits) == 0 {
 		waits = slices.Concat(c.unresolvedConditions(entry, to, counted),
@@ -215,16 +216,8 @@ func holdReason(t *v1beta2.ModuleTemplate) (why string, held bool) {
 func (c *chain) unmetConditions(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []waitCondition) {
-	if failed, all := entry.Failed,
-		entry.Ready+entry.Failed; int64(failed)*100 > int64(channel.MaxFailurePercent)*int64(all) {
-		waits = append(
-			waits,
-			waitCondition{
-				fleet.WaitTooManyFailures,
-				fmt.Sprintf("%d of %d runtimes failed, maxFailurePercent is %d", failed, all,
-					channel.MaxFailurePercent),
-			},
-		)
+	if why := tooManyFailures(entry, channel); why != "" {
+		waits = append(waits, waitCondition{fleet.WaitTooManyFailures, why})
 	}
 	if why := c.failedChecksMessage(entry, counts); why != "" {
 		waits = append(waits, waitCondition{fleet.WaitCheckFailed, why})
@@ -241,7 +234,7 @@ func (c *chain) unmetConditions(
 			fleet.WaitRolloutActive, fmt.Sprintf("the rollout in channel %s has not started", channel.Name),
 		})
 	}
-	if least := max(channel.MinRuntimes, 1); counted && entry.Ready < least {
+	if least := leastRuntimes(channel); counted && entry.Ready < least {
 		waits = append(
 			waits,
 			waitCondition{
@@ -252,6 +245,20 @@ func (c *chain) unmetConditions(
 		)
 	}
 	return waits
+}
+
+// tooManyFailures returns a message if more runtimes failed than the channel allows, or "".
+func tooManyFailures(entry *fleet.TrainVersion, channel *fleet.TrainChannel) string {
+	failed, all := int64(entry.Failed)*100, int64(entry.Ready+entry.Failed)
+	limit, tooMany := fmt.Sprintf("maxFailurePercent is %d", channel.MaxFailurePercent),
+		failed > int64(channel.MaxFailurePercent)*all
+	if below := channel.FailuresBelowPercent; below > 0 {
+		limit, tooMany = fmt.Sprintf("failuresBelowPercent is %d", below), failed > 0 && failed >= int64(below)*all
+	}
+	if !tooMany {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d runtimes failed, %s", entry.Failed, all, limit)
 }
 
 func rolloutState(r *fleet.Rollout) string {
@@ -265,8 +272,14 @@ func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.T
 	if channel.After == nil {
 		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: %s: after is required", channel.Name)}}
 	}
-	until := entry.Since.Add(channel.After.Duration)
-	if !c.Now.Before(until) {
+	until := readyStart(entry).Add(channel.After.Duration)
+	switch {
+	case entry.PausedAt != nil && entry.PausedAt.Time.Before(until):
+		return []waitCondition{{
+			fleet.WaitTimeNotReached,
+			fmt.Sprintf("the waiting time in channel %s is paused, %s remain", channel.Name, until.Sub(entry.PausedAt.Time)),
+		}}
+	case entry.PausedAt != nil, !c.Now.Before(until):
 		return nil
 	}
 	return []waitCondition{

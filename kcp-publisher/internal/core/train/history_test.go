@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -33,6 +34,8 @@ type history struct {
 	held     map[string]bool
 	rejected map[string]bool
 	counts   map[string]Counts
+	// ran is the time for which enough runtimes of each channel have run its version.
+	ran      map[string]time.Duration
 	unknown  bool
 	promoted int
 	// replaced is a policy that is being deleted, because h.policy replaces it.
@@ -50,6 +53,7 @@ func newHistory(t *rapid.T) *history {
 		held:     map[string]bool{},
 		rejected: map[string]bool{},
 		counts:   map[string]Counts{},
+		ran:      map[string]time.Duration{},
 	}
 	h.policy.Spec.Calendar = &fleet.PromotionCalendar{
 		TimeZone: "Europe/Berlin", NotOn: []fleet.Weekday{"Fri"},
@@ -83,6 +87,7 @@ func (h *history) set(channel, version string) {
 		h.rollouts = append(h.rollouts, rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, roundUp(h.now)))
 	}
 	h.count(channel, 0, 0)
+	h.ran[channel] = 0
 }
 
 func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
@@ -108,7 +113,13 @@ func (h *history) step() {
 	channel := rapid.SampledFrom(chainOf).Draw(h.t, "channel")
 	switch rapid.SampledFrom(events).Draw(h.t, "event") {
 	case "time":
-		h.now = h.now.Add(rapid.SampledFrom(jumps).Draw(h.t, "time"))
+		passed := rapid.SampledFrom(jumps).Draw(h.t, "time")
+		for _, c := range h.policy.Spec.Channels {
+			if h.counts[c.Name].Ready >= max(c.MinRuntimes, 1) {
+				h.ran[c.Name] += passed
+			}
+		}
+		h.now = h.now.Add(passed)
 	case "release":
 		if h.newest < 12 {
 			h.newest++
@@ -148,6 +159,9 @@ func (h *history) step() {
 		}
 	case "replace": // an operator renames the policy
 		old := *h.policy.DeepCopy()
+		for _, c := range chainOf {
+			h.ran[c] = math.MaxInt64 / 2 // for the new policy, the end of the Rollout is the proof
+		}
 		old.DeletionTimestamp = &metav1.Time{Time: h.now}
 		h.policy.Name, h.policy.Status, h.replaced = h.policy.Name+"-new", fleet.PromotionPolicyStatus{}, &old
 	case "hold":
@@ -225,6 +239,8 @@ func (h *history) check(p Promotion) {
 	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
 		h.t.Fatalf("promotion %+v at %s is too early: channel %s has the version since %s", p, h.now, p.From,
 			h.changed[p.From])
+	case h.ran[p.From] < channel.After.Duration:
+		h.t.Fatalf("promotion %+v at %s is too early: enough runtimes ran the version for %s", p, h.now, h.ran[p.From])
 	case !bundle.IsOlder(p.PreviousVersion, p.Version):
 		h.t.Fatalf("promotion %+v replaces a newer version", p)
 	case h.rejected[p.Version]:

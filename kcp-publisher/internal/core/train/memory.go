@@ -176,6 +176,8 @@ func (o *Outcome) Record(p Promotion, now time.Time) {
 				}
 				if last := o.Policy.Spec.Channels; last[len(last)-1].Name == p.To {
 					entry.Reason = fleet.WaitArrived
+				} else {
+					entry.PausedAt = &at // no runtime has the version yet
 				}
 			}
 		}

@@ -1,0 +1,55 @@
+package train
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// leastRuntimes returns the number of runtimes that must be ready with the version of a channel.
+func leastRuntimes(channel *fleet.TrainChannel) int32 { return max(channel.MinRuntimes, 1) }
+
+// readyStart returns the time from which the waiting time of a version counts. Pauses have moved it forward.
+func readyStart(entry *fleet.TrainVersion) time.Time {
+	if entry.ReadySince != nil && entry.ReadySince.After(entry.Since.Time) {
+		return entry.ReadySince.Time
+	}
+	return entry.Since.Time
+}
+
+// measureReadyTime pauses the waiting time of a version while too few of its runtimes are ready. enough is true if
+// enough runtimes are known to be ready. A pause moves the start of the waiting time forward when it ends, so that the
+// status does not change during a pause or between two pauses.
+//
+// A pause begins at a full second before now and moves the start to a full second after now, so that a version is never
+// promoted too early.
+func (c *chain) measureReadyTime(entry *fleet.TrainVersion, enough bool) {
+	had := c.recordedVersion(entry.Channel)
+	if had == nil || had.Version != entry.Version {
+		if !enough {
+			entry.PausedAt = new(entry.Since)
+		}
+		return
+	}
+	entry.ReadySince, entry.PausedAt = had.ReadySince, had.PausedAt
+	switch {
+	case !enough && entry.PausedAt == nil:
+		entry.PausedAt = &metav1.Time{Time: c.Now.UTC().Truncate(time.Second)}
+	case enough && entry.PausedAt != nil:
+		start := readyStart(entry)
+		paused := c.Now.Sub(later(start, entry.PausedAt.Time))
+		entry.PausedAt = nil
+		if paused > 0 {
+			entry.ReadySince = new(roundUp(start.Add(paused)))
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
