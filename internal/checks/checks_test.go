@@ -230,6 +230,15 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 		"value above max": {
 			fleet.PromQLCheck{Max: "0.25"}, 0.3, "", Failure, "the value 0.3 is above max 0.25",
 		},
+		"only the rounded value is above max": {
+			fleet.PromQLCheck{Max: "1234567"}, 1234566, "", Success, "",
+		},
+		"only the exact value is above max": {
+			fleet.PromQLCheck{Max: "1000000"}, 1000004, "", Failure, "the value 1.000004e+06 is above max 1000000",
+		},
+		"only the exact value is below min": {
+			fleet.PromQLCheck{Min: "0.999999"}, 0.9999987, "", Failure, "the value 0.9999987 is below min 0.999999",
+		},
 		"value below min": {
 			fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3",
 		},

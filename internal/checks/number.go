@@ -25,7 +25,7 @@ const MissingValue = "missing"
 // is empty after a first installation. If it is not a number, such as MissingValue, no comparison is possible.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
-	value, finite := ParseNumber(m.Value) // rounded like before, so that rounding alone is not an increase
+	rounded, finite := ParseNumber(m.Value)
 	if !finite {
 		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", must return a finite number"}
 	}
@@ -50,7 +50,11 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 			return unknown(fmt.Sprintf("the bound %q is not a number", bound.text))
 		}
 		if bound.exceeds(value, limit) {
-			return failed("the value %s is %s %s", m.Value, bound.name, bound.text)
+			shown := m.Value
+			if !bound.exceeds(rounded, limit) {
+				shown = strconv.FormatFloat(value, 'g', -1, 64)
+			}
+			return failed("the value %s is %s %s", shown, bound.name, bound.text)
 		}
 	}
 	if q.MaxIncreasePercent == nil {
@@ -67,7 +71,7 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 	default:
 		return unknown("the value before the upgrade is unknown, and max and min are not set")
 	}
-	switch increase := value - past; {
+	switch increase := rounded - past; { // before is rounded, too, so rounding alone is not an increase
 	case increase <= 0:
 		return m
 	case past == 0 && bounded:
