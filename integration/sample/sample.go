@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -76,6 +77,12 @@ func (v Version) resources() []Resource {
 		})
 	}
 	return resources
+}
+
+// WithResource returns the version with another resource.
+func (v Version) WithResource(r Resource) Version {
+	v.Resources = append(slices.Clone(v.resources()), r)
+	return v
 }
 
 // ContentDigest returns the digest of the module's content.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 )
 
 // TestSlowReleaseIsRolledBackByItsCheck follows docs/tutorials/catch-a-slow-release.md with a real Prometheus, on a
-// fleet in the state after the demo. It logs the total time, because the page states how long the tutorial takes.
+// fleet in the state after the demo. It fails if all steps take longer than the page states.
 func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
 	suite.Long(t) // the short suite runs TestFailedCheckRollsBackTheCanaryOnly
 	ctx, started := t.Context(), time.Now()
@@ -51,7 +52,13 @@ func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
 		t.Errorf("status does not warn of the rejected version: %v\n%s", err, output)
 	}
 	w.prints(steps[8], "scaler patched")
-	t.Logf("all %d steps took %s", len(steps), time.Since(started).Round(time.Second))
+	took := time.Since(started).Round(time.Second)
+	t.Logf("all %d steps took %s", len(steps), took)
+	page, err := os.ReadFile(filepath.Join(checkout, "docs/tutorials/catch-a-slow-release.md"))
+	must(t, err)
+	if stated := statedTime(t, string(page)); took > stated {
+		t.Errorf("the steps took %s, the page states %s", took, stated)
+	}
 }
 
 // runSlowModule starts the tutorial's program, and waits until its Prometheus measures the first version.
@@ -105,4 +112,18 @@ func wantSlowValues(t *testing.T, f *fleet.Fleet, rollout string) {
 		number(check.WorstBefore) >= number(check.Worst) {
 		t.Errorf("unexpected results of the check: %+v", check)
 	}
+}
+
+var takesMinutes = regexp.MustCompile(`The tutorial takes (\d+) minutes\.`)
+
+// statedTime returns the duration that a tutorial states.
+func statedTime(t *testing.T, page string) time.Duration {
+	t.Helper()
+	found := takesMinutes.FindAllStringSubmatch(page, -1)
+	if len(found) != 1 {
+		t.Fatalf("the page states %d durations, want one", len(found))
+	}
+	minutes, err := strconv.Atoi(found[0][1])
+	must(t, err)
+	return time.Duration(minutes) * time.Minute
 }
