@@ -70,7 +70,6 @@ func Gather(ctx context.Context, options Options) (Parcel, error) {
 		Options:    options,
 		knownBlobs: map[string]map[blobPlace]bool{},
 		images:     &imageFinder{registries: options.Registries, platforms: options.Platforms},
-		usedImages: usedImages{},
 		roots:      map[string]int64{},
 		modules:    map[string]*ModuleImages{},
 	}

@@ -3,9 +3,11 @@ package export
 import (
 	"context"
 	"fmt"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -19,7 +21,7 @@ import (
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
-	g := &gatherer{Options: options, usedImages: usedImages{}}
+	g := &gatherer{Options: options}
 	found := map[inventory.Module]inventory.Content{}
 	tried := map[inventory.Module]int{}
 	versions := kubernetesVersions(runtimes)
@@ -35,6 +37,11 @@ func Contents(
 		b, err := g.readBundle(ctx, r.ID, r.Bundle)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if err == nil && g.Rendering != nil {
+			g.renderAll(ctx, r, b, slices.DeleteFunc(slices.Clone(r.Modules), func(m inventory.Module) bool {
+				return !pending(m)
+			}), versions)
 		}
 		for _, m := range r.Modules {
 			if !pending(m) {
@@ -97,6 +104,51 @@ func (g *gatherer) findContent(
 	return inventory.Content{}, false
 }
 
+// maxRenderings limits the concurrent renderings, because each one is a process with up to 512 MiB of memory.
+const maxRenderings = 4
+
+// renderAll renders several modules of a bundle at the same time and caches the results for contentOf. contentOf
+// reports the errors.
+func (g *gatherer) renderAll(
+	ctx context.Context, r *inventory.Runtime, b publishedBundle, modules []inventory.Module,
+	versions map[inventory.Module][]string,
+) {
+	var group errgroup.Group
+	group.SetLimit(min(goruntime.GOMAXPROCS(0), maxRenderings))
+	for _, m := range b.State.All() {
+		of := inventory.Module{Name: m.Module, Version: m.Version}
+		if !slices.Contains(modules, of) {
+			continue
+		}
+		known, err := g.renderedVersions(ctx, r, versions[of])
+		if err != nil {
+			continue
+		}
+		for _, kubernetes := range known[:min(len(known), maxKubernetesVersions)] {
+			group.Go(func() error {
+				_, _ = g.usedBy(ctx, m, b, kubernetes)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // ignore the error, which is always nil
+}
+
+// renderedVersions returns the Kubernetes versions for which a module is rendered: the version in the options, the
+// versions of the runtimes with the module, or the version in the report of r.
+func (g *gatherer) renderedVersions(
+	ctx context.Context, r *inventory.Runtime, reported []string,
+) (versions []string, err error) {
+	if g.KubernetesVersion != "" {
+		return []string{g.KubernetesVersion}, nil
+	}
+	if len(reported) > 0 {
+		return reported, nil
+	}
+	only, err := g.kubernetes(ctx, r.ID)
+	return []string{only}, err
+}
+
 func (g *gatherer) contentOf(
 	ctx context.Context, r *inventory.Runtime, m bundle.Manifest, b publishedBundle, versions []string,
 ) inventory.Content {
@@ -104,15 +156,10 @@ func (g *gatherer) contentOf(
 	if g.Rendering == nil {
 		return content
 	}
-	if g.KubernetesVersion != "" || len(versions) == 0 {
-		versions = []string{g.KubernetesVersion}
-	}
-	if versions[0] == "" {
-		var err error
-		if versions[0], err = g.kubernetes(ctx, r.ID); err != nil {
-			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
-			return content
-		}
+	versions, err := g.renderedVersions(ctx, r, versions)
+	if err != nil {
+		content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
+		return content
 	}
 	listed, rendered := content.Images, false
 	for _, kubernetes := range versions[:min(len(versions), maxKubernetesVersions)] {

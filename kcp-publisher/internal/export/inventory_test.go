@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,10 +27,10 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	before := f.publish("berlin", f.installed("keda", "lab/keda:1"), f.installed("mail"))
 	f.publish("berlin", f.installed("mail")) // the runtime has not reported this bundle yet
 	other := f.publish("munich", f.installed("keda", "lab/keda:1"))
-	rendered := 0
+	var rendered atomic.Int32
 	options := f.options()
 	options.Rendering = func(_ context.Context, q airgap.UsedRequest) ([]string, error) {
-		rendered++
+		rendered.Add(1)
 		if q.Manifest.Module == "mail" {
 			return nil, errors.New("no objects")
 		}
@@ -48,9 +50,9 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	if problem := got[mail].Problem; !strings.Contains(problem, "no objects") {
 		t.Errorf("mail: got %+v, want the problem of the renderer", got[mail])
 	}
-	if _, known := got[gone]; known || rendered != 2 {
+	if _, known := got[gone]; known || rendered.Load() != 2 {
 		t.Errorf("got content %+v for a version outside the bundle, and %d rendered modules, want 2", got[gone],
-			rendered)
+			rendered.Load())
 	}
 
 	// If one runtime's bundle is refused, Contents reads another runtime's bundle.
@@ -59,6 +61,38 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	f.must(err)
 	if len(got[keda].Images) != 2 || got[keda].Problem != "" || !strings.Contains(got[mail].Problem, "runtime berlin") {
 		t.Errorf("with a bundle of another runtime: got %+v", got)
+	}
+}
+
+// The first query of a workstation renders all versions, so it must use all processors.
+func TestVersionsAreRenderedConcurrently(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	f := newFleet(t)
+	var started atomic.Int32
+	both := make(chan struct{})
+	options := f.options()
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
+		if started.Add(1) == 2 {
+			close(both)
+		}
+		select {
+		case <-both:
+			return []string{"lab/used:1"}, nil
+		case <-time.After(20 * time.Second):
+			return nil, errors.New("only one version is rendered at a time")
+		}
+	}
+	keda, mail := inventory.Module{Name: "keda", Version: "1.0.0"}, inventory.Module{Name: "mail", Version: "1.0.0"}
+	published := f.publish("berlin", f.installed("keda"), f.installed("mail"))
+	got, err := Contents(t.Context(), options, []inventory.Runtime{
+		{ID: "berlin", Reported: noon, Bundle: published.String(), Modules: []inventory.Module{keda, mail}},
+	})
+	f.must(err)
+	for _, m := range []inventory.Module{keda, mail} {
+		if got[m].Problem != "" || !slices.Contains(got[m].Images, "lab/used:1") {
+			t.Errorf("%s: got %+v, want the rendered image", m.Name, got[m])
+		}
 	}
 }
 
@@ -109,10 +143,11 @@ func TestImagesThatDependOnTheRuntimeAreNotHidden(t *testing.T) {
 }
 
 func TestRuntimesCannotCauseUnlimitedRenderings(t *testing.T) {
-	f, renderings := newFleet(t), 0
+	f := newFleet(t)
+	var renderings atomic.Int32
 	options := f.options()
 	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
-		renderings++
+		renderings.Add(1)
 		return []string{"lab/keda:1"}, nil
 	}
 	keda := inventory.Module{Name: "keda", Version: "1.0.0"}
@@ -126,8 +161,8 @@ func TestRuntimesCannotCauseUnlimitedRenderings(t *testing.T) {
 	got, err := Contents(t.Context(), options, runtimes)
 	f.must(err)
 	problem := fmt.Sprintf("report %d Kubernetes versions", len(runtimes))
-	if renderings != maxKubernetesVersions || !strings.Contains(got[keda].Problem, problem) {
-		t.Errorf("got %d renderings and problem %q", renderings, got[keda].Problem)
+	if renderings.Load() != maxKubernetesVersions || !strings.Contains(got[keda].Problem, problem) {
+		t.Errorf("got %d renderings and problem %q", renderings.Load(), got[keda].Problem)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
@@ -25,8 +26,33 @@ type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 const maxUsedImages = 1000
 
 // usedImages caches the images that rendered modules use, by a digest of the renderer's input. Most modules have the
-// same input in many runtimes.
-type usedImages map[digest.Digest][]string
+// same input in many runtimes. It is safe for concurrent use.
+type usedImages struct {
+	mu    sync.Mutex // guards known
+	known map[digest.Digest]renderResult
+}
+
+// renderResult contains the images of a rendered module, or the reason why it could not be rendered.
+type renderResult struct {
+	images []string
+	err    error
+}
+
+func (u *usedImages) get(key digest.Digest) (renderResult, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	known, ok := u.known[key]
+	return known, ok
+}
+
+func (u *usedImages) put(key digest.Digest, result renderResult) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.known == nil {
+		u.known = map[digest.Digest]renderResult{}
+	}
+	u.known[key] = result
+}
 
 // addRendered adds the images that modules use but do not list.
 func (g *gatherer) addRendered(
@@ -109,11 +135,11 @@ func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBun
 		return nil, err
 	}
 	key := digest.FromBytes(asked)
-	if known, ok := g.usedImages[key]; ok {
-		return known, nil
+	if known, ok := g.usedImages.get(key); ok {
+		return known.images, known.err
 	}
 	if known, ok := g.UsedCache.get(key); ok {
-		g.usedImages[key] = known
+		g.usedImages.put(key, renderResult{images: known})
 		return known, nil
 	}
 	request.Contents = map[digest.Digest][]byte{}
@@ -134,10 +160,14 @@ func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBun
 	if err == nil && len(used) > maxUsedImages {
 		err = fmt.Errorf("the module uses %d images, must be at most %d", len(used), maxUsedImages)
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
+		g.usedImages.put(key, renderResult{err: notRenderedError{err}})
 		return nil, notRenderedError{err}
 	}
-	g.usedImages[key] = used
+	g.usedImages.put(key, renderResult{images: used})
 	g.UsedCache.put(key, used)
 	return used, nil
 }
