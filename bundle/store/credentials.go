@@ -2,15 +2,15 @@ package store
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"time"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
-
-const helperPrefix = "docker-credential-"
 
 // helpers contains the credential helpers that a docker config.json configures.
 //
@@ -23,15 +23,19 @@ type helpers struct {
 
 // CheckDockerConfig returns an error if data is not a docker config.json.
 func CheckDockerConfig(data []byte) error {
-	_, err := storedCredentials(data)
+	_, err := storedCredentials(data, nil)
 	return err
 }
 
-// storedCredentials returns a function that finds a host's credentials in a docker config.json or with its credential
-// helpers. It returns nil if dockerConfig is empty.
-func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
+// storedCredentials returns a function that finds a host's credentials in this order: in a docker config.json, with the
+// host's credential helper, with login, and with the credential helper for all hosts. It returns nil if dockerConfig is
+// empty and login is nil.
+func storedCredentials(dockerConfig []byte, login LoginFunc) (auth.CredentialFunc, error) {
 	if len(dockerConfig) == 0 {
-		return nil, nil
+		if login == nil {
+			return nil, nil
+		}
+		dockerConfig = []byte("{}")
 	}
 	file, err := credentials.NewMemoryStoreFromDockerConfig(dockerConfig)
 	if err != nil {
@@ -41,28 +45,52 @@ func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
 	if err := json.Unmarshal(dockerConfig, &named); err != nil {
 		return nil, fmt.Errorf("docker config: %w", err)
 	}
-	inFile := credentials.Credential(file)
+	inFile, cached := credentials.Credential(file), newLogins()
 	return func(ctx context.Context, host string) (auth.Credential, error) {
 		found, err := inFile(ctx, host)
 		if err != nil || found != auth.EmptyCredential {
 			return found, err
 		}
-		helper, required := named.ByHost[host]
-		if !required {
-			// The credential helper of Docker Desktop exists only on the user's machine.
-			if helper = named.Store; helper != "" {
-				if _, err := exec.LookPath(helperPrefix + helper); err != nil {
-					return auth.EmptyCredential, nil
-				}
-			}
-		}
-		if helper == "" {
-			return auth.EmptyCredential, nil
-		}
-		found, err = credentials.Credential(credentials.NewNativeStore(helper))(ctx, host)
-		if err != nil {
-			return auth.EmptyCredential, fmt.Errorf("%s%s: %w", helperPrefix, helper, err)
-		}
-		return found, nil
+		return cached.get(ctx, host, func(ctx context.Context) (auth.Credential, time.Time, error) {
+			return named.credential(ctx, host, login)
+		})
 	}, nil
+}
+
+// credential runs the login or the credential helper of a host.
+func (h helpers) credential(ctx context.Context, host string, login LoginFunc) (auth.Credential, time.Time, error) {
+	if helper := h.ByHost[host]; helper != "" {
+		found, err := runHelper(ctx, helper, host, helperTimeout)
+		return found, time.Time{}, err
+	}
+	if login != nil {
+		found, err := login(ctx, host)
+		if err != nil {
+			return auth.EmptyCredential, time.Time{}, err
+		}
+		if found != nil {
+			return auth.Credential{Username: found.Username, Password: found.Password}, found.Expires, nil
+		}
+	}
+	if h.Store == "" {
+		return auth.EmptyCredential, time.Time{}, nil
+	}
+	// The credential helper of Docker Desktop exists only on the user's machine.
+	if _, err := exec.LookPath(helperPrefix + h.Store); err != nil {
+		return auth.EmptyCredential, time.Time{}, nil
+	}
+	found, err := runHelper(ctx, h.Store, host, helperTimeout)
+	return found, time.Time{}, err
+}
+
+// basicToken returns the current credentials for a host as the value of a Basic Authorization header.
+func (r *Registries) basicToken(ctx context.Context, host string) (string, error) {
+	found, err := r.credential(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	if found.Username == "" || found.Password == "" {
+		return "", auth.ErrBasicCredentialNotFound
+	}
+	return base64.StdEncoding.EncodeToString([]byte(found.Username + ":" + found.Password)), nil
 }

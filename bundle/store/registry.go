@@ -55,7 +55,8 @@ func NewRegistries(access Access) (*Registries, error) {
 		pauses.maxWait = maxRetryAfter
 	}
 	sender = pauses
-	client := &auth.Client{Cache: newTokenCache(maxTokenBytes), Client: &http.Client{
+	tokens := newTokenCache(maxTokenBytes)
+	client := &auth.Client{Cache: tokens, Client: &http.Client{
 		Transport: sender, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
 	}}
 	if access.RequestTimeout == 0 {
@@ -64,7 +65,7 @@ func NewRegistries(access Access) (*Registries, error) {
 	if !access.NoRetry {
 		client.Client.Transport = withRetry(sender)
 	}
-	stored, err := storedCredentials(access.DockerConfig)
+	stored, err := storedCredentials(access.DockerConfig, access.Login)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func NewRegistries(access Access) (*Registries, error) {
 		client: client, egress: limited, chunked: newChunkedHosts(), plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0,
 		renewal: renewal{access: access, stored: stored, next: time.Now().Add(renewEvery)},
 	}
-	client.Credential = r.credential
+	client.Credential, tokens.basic = r.credential, r.basicToken
 	return r, nil
 }
 

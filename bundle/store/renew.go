@@ -69,7 +69,7 @@ func (r *Registries) renew(now time.Time) {
 		return
 	}
 	if !bytes.Equal(read.DockerConfig, w.access.DockerConfig) {
-		if stored, err := storedCredentials(read.DockerConfig); err == nil {
+		if stored, err := storedCredentials(read.DockerConfig, w.access.Login); err == nil {
 			w.access.DockerConfig, w.stored = read.DockerConfig, stored
 		}
 	}

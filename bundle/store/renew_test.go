@@ -11,8 +11,6 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,42 +141,5 @@ func TestNewRegistryHostUsesTheOldHostsCredentials(t *testing.T) {
 		if found, err := registries.credential(t.Context(), host); err != nil || found.Username != want {
 			t.Errorf("%s: user %q, %v, want %q", host, found.Username, err, want)
 		}
-	}
-}
-
-func TestCredentialsComeFromTheFileOrItsHelpers(t *testing.T) {
-	dir := t.TempDir()
-	script := "#!/bin/sh\nread host\necho \"{\\\"ServerURL\\\":\\\"$host\\\"," +
-		"\\\"Username\\\":\\\"AWS\\\",\\\"Secret\\\":\\\"for $host\\\"}\"\n"
-	if err := os.WriteFile(filepath.Join(dir, helperPrefix+"there"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	const inFile = `"auths":{"file.example":{"username":"one","password":"a"}}`
-	for name, c := range map[string]struct {
-		config, host, want, problem string
-	}{
-		"credentials in the file": {`{` + inFile + `,"credsStore":"there"}`, "file.example", "a", ""},
-		"credentials from the host's helper": {
-			`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", "",
-		},
-		"helper of another host":              {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
-		"credentials from the default helper": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
-		"missing default helper":              {`{"credsStore":"desktop"}`, "h.example", "", ""},
-		"missing helper of the host": {
-			`{"credHelpers":{"h.example":"gone"}}`, "h.example", "", helperPrefix + "gone",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			find, err := storedCredentials([]byte(c.config))
-			if err != nil {
-				t.Fatal(err)
-			}
-			found, err := find(t.Context(), c.host)
-			if found.Password != c.want || (err != nil) != (c.problem != "") ||
-				err != nil && !strings.Contains(err.Error(), c.problem) {
-				t.Errorf("got %q, %v, want %q, %q", found.Password, err, c.want, c.problem)
-			}
-		})
 	}
 }

@@ -18,6 +18,9 @@ const tokenBytes = 256
 // otherwise fill the memory.
 type tokenCache struct {
 	limitBytes int
+	// basic returns the current token of a registry with the Basic scheme. Credentials can change while a program runs,
+	// and Amazon ECR returns status 403 for expired ones, after which oras would keep a cached token. It can be nil.
+	basic func(ctx context.Context, registry string) (string, error)
 
 	mu sync.Mutex // guards the fields below
 	// newer receives all tokens. When its tokens need half of the limit, it replaces older.
@@ -46,6 +49,9 @@ func (t *tokenCache) GetScheme(ctx context.Context, registry string) (auth.Schem
 
 // GetToken returns the token with this scheme and key for a registry.
 func (t *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.Scheme, key string) (string, error) {
+	if scheme == auth.SchemeBasic && t.basic != nil {
+		return t.basic(ctx, registry)
+	}
 	newer, older := t.caches()
 	if token, err := newer.GetToken(ctx, registry, scheme, key); err == nil {
 		return token, nil
