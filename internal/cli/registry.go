@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cloudauth"
 )
 
 // TransferTimeout is the timeout of a request that transfers one image layer, even over a slow connection.
@@ -20,6 +22,8 @@ const TransferTimeout = 2 * time.Hour
 type Registry struct {
 	Config, CA string
 	PlainHTTP  bool
+	// Provider logs in to the registries of a cloud provider.
+	Provider Provider
 	// BlobHosts are the hosts to which registries can redirect requests.
 	BlobHosts []string
 }
@@ -28,6 +32,10 @@ type Registry struct {
 func (r *Registry) AddFlags(flags *pflag.FlagSet) {
 	r.AddConfigFlag(flags, "docker config.json with the credentials for registries")
 	r.AddTLSFlags(flags)
+	r.Provider.name, r.Provider.newLogin = cloudauth.Generic, cloudauth.NewLogin
+	flags.Var(&r.Provider, providerFlag,
+		"log in to registries of a cloud provider with the workload's identity: generic (no login), aws, gcp or azure; "+
+			"--registry-config takes precedence for the hosts that it contains")
 }
 
 // AddConfigFlag adds only --registry-config, with the command's own usage text.
@@ -64,6 +72,9 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access, err := r.read(access)
 	if err != nil {
 		return access, Usage(err)
+	}
+	if access.Login = r.Provider.login(); access.Login != nil && access.PlainHTTP {
+		return access, Usage(errors.New("--registry-provider sends passwords over HTTPS only: remove --plain-http"))
 	}
 	if r.Config != "" || r.CA != "" {
 		// The files can come from Secrets and ConfigMaps that change while the program is running.
