@@ -45,7 +45,7 @@ func (a azureLogin) login(ctx context.Context, host string) (*store.Login, error
 	if err := exchangeJSON(a.client, request, &found); err != nil {
 		return nil, err
 	}
-	expires, err := expiryOf(found.Token)
+	expires, err := ExpiryOf(found.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func (a azureLogin) entraToken(ctx context.Context) (string, error) {
 	return found.Token, nil
 }
 
-// expiryOf returns the time in the claim exp of a JSON Web Token. It does not verify the token, which only the registry
+// ExpiryOf returns the time in the claim exp of a JSON Web Token. It does not verify the token, which only the registry
 // can do.
-func expiryOf(token string) (time.Time, error) {
+func ExpiryOf(token string) (time.Time, error) {
 	parts := strings.Split(token, ".")
 	var claims struct {
 		Expires float64 `json:"exp"`

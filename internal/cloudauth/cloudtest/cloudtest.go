@@ -47,7 +47,7 @@ type Cloud struct {
 var variables = []string{
 	"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL_ECR", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 	"AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_PROFILE", "AWS_REGION",
+	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_PROFILE", "AWS_REGION", "AWS_CA_BUNDLE",
 	"AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "GCE_METADATA_HOST",
 	"GOOGLE_APPLICATION_CREDENTIALS", "AZURE_AUTHORITY_HOST", "AZURE_CLIENT_ID", "AZURE_TENANT_ID",
 	"AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT",
@@ -170,6 +170,14 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		check("client_id=client", "client_assertion=workload-token", "grant_type=client_credentials",
 			"scope=https%3A%2F%2Fcontainerregistry.azure.net%2F.default")
 		_, _ = fmt.Fprint(w, `{"token_type":"Bearer","expires_in":3599,"access_token":"entra-token"}`)
+	case "/common/discovery/instance":
+		_, _ = fmt.Fprint(w, `{"tenant_discovery_endpoint":"https://login.microsoftonline.com/tenant/v2.0/.well-known/`+
+			`openid-configuration","metadata":[{"preferred_network":"login.microsoftonline.com",`+
+			`"preferred_cache":"login.microsoftonline.com","aliases":["login.microsoftonline.com"]}]}`)
+	case "/tenant/v2.0/.well-known/openid-configuration":
+		_, _ = fmt.Fprint(w, `{"issuer":"https://login.microsoftonline.com/tenant/v2.0",`+
+			`"token_endpoint":"https://login.microsoftonline.com/tenant/oauth2/v2.0/token",`+
+			`"authorization_endpoint":"https://login.microsoftonline.com/tenant/oauth2/v2.0/authorize"}`)
 	case "/oauth2/exchange":
 		check("grant_type=access_token", "service="+Azure, "access_token=entra-token")
 		_, _ = fmt.Fprintf(w, `{"refresh_token":%q}`, c.refreshToken())

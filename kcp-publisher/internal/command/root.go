@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cloudlogin"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/check"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/diff"
@@ -68,6 +69,7 @@ func newProgram(version string) *cobra.Command {
 		root.AddCommand(part.commands...)
 	}
 	root.AddCommand(component.NewRender())
+	cli.UseLogins(root, cloudlogin.NewLogin)
 	cli.CompleteConnections(root)
 	return root
 }

@@ -1,0 +1,46 @@
+package cloudlogin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"os"
+
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/aws-sdk-go-v2/service/ecr"
+	"github.com/fluxcd/pkg/auth/aws"
+)
+
+// awsLibrary calls the AWS SDK with a given HTTP client. The embedded interface is nil, because a login uses only these
+// methods.
+type awsLibrary struct {
+	aws.Implementation
+	client *http.Client
+}
+
+// LoadDefaultConfig finds the credentials of AWS. Later options take precedence.
+func (a awsLibrary) LoadDefaultConfig(
+	ctx context.Context, options ...func(*config.LoadOptions) error,
+) (sdk.Config, error) {
+	// The AWS SDK adds this file only to its own HTTP client, which does not limit redirects.
+	if os.Getenv("AWS_CA_BUNDLE") != "" {
+		return sdk.Config{}, errors.New("AWS_CA_BUNDLE is not supported: unset it, and set SSL_CERT_FILE to a file with " +
+			"all trusted CAs")
+	}
+	return config.LoadDefaultConfig(ctx, append(options, config.WithHTTPClient(a.client),
+		// The SDK reads the credentials of containers, such as EKS Pod Identity, with another client by default.
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = a.client }))...)
+}
+
+// GetAuthorizationToken returns the password for ECR.
+func (a awsLibrary) GetAuthorizationToken(ctx context.Context, settings sdk.Config) (any, error) {
+	settings.HTTPClient = a.client
+	// pkg/auth creates the settings without the environment variables of endpoints.
+	if at := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_ECR"), os.Getenv("AWS_ENDPOINT_URL")); at != "" {
+		settings.BaseEndpoint = &at
+	}
+	return ecr.NewFromConfig(settings).GetAuthorizationToken(ctx, &ecr.GetAuthorizationTokenInput{})
+}
