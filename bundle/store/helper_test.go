@@ -53,10 +53,12 @@ func TestCredentialsComeFromTheFileOrItsHelpers(t *testing.T) {
 		"missing helper of the host": {
 			`{"credHelpers":{"h.example":"gone"}}`, "h.example", "", helperPrefix + "gone for registry h.example",
 		},
-		"login without a file":         {"", "cloud.example", "by identity", ""},
-		"login, not the default":       {`{"credsStore":"there"}`, "cloud.example", "by identity", ""},
-		"helper of the host, no login": {`{"credHelpers":{"cloud.example":"there"}}`, "cloud.example", "for cloud.example", ""},
-		"default helper, no login":     {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
+		"login without a file":   {"", "cloud.example", "by identity", ""},
+		"login, not the default": {`{"credsStore":"there"}`, "cloud.example", "by identity", ""},
+		"helper of the host, no login": {
+			`{"credHelpers":{"cloud.example":"there"}}`, "cloud.example", "for cloud.example", "",
+		},
+		"default helper, no login": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			find, err := storedCredentials([]byte(c.config), login)

@@ -107,6 +107,14 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"registry: {mirrors: [docker.io]}",
 			[]string{"/registry/mirrors/0", noPattern},
 		},
+		"unknown provider": {
+			"registry: {provider: ibm}",
+			[]string{"/registry/provider", "generic"},
+		},
+		"provider over plain HTTP": {
+			"registry: {provider: aws, plainHTTP: true}",
+			[]string{"registry.provider", "registry.plainHTTP"},
+		},
 		"blob host with a path": {
 			"registry: {blobHosts: [storage.example/a]}",
 			[]string{"/registry/blobHosts/0", noPattern},

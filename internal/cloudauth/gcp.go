@@ -23,11 +23,11 @@ const (
 )
 
 // gcpLogin logs in to Google Artifact Registry with an access token. If GOOGLE_APPLICATION_CREDENTIALS names a file of
-// Workload Identity Federation, gcpLogin exchanges the token in the configured file. Otherwise it reads the access token
-// from the metadata server, as in GKE.
+// Workload Identity Federation, gcpLogin exchanges the token in the configured file. Otherwise it reads the access
+// token from the metadata server, as in GKE.
 //
-// Source: "Obtain short-lived tokens for Workload Identity Federation" (Security Token Service and IAM Credentials API),
-// and "Authenticate applications" of Compute Engine.
+// Source: "Obtain short-lived tokens for Workload Identity Federation" (Security Token Service and IAM Credentials
+// API), and "Authenticate applications" of Compute Engine.
 type gcpLogin struct{ client *http.Client }
 
 func (g gcpLogin) login(ctx context.Context, _ string) (*store.Login, error) {

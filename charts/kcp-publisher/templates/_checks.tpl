@@ -60,11 +60,12 @@
 {{- if has .name $variables }}{{ fail (printf "extraEnv: %s is already set" .name) }}{{ end }}
 {{- $variables = append $variables .name }}
 {{- end }}
+{{- if and (has .Values.registry.provider (list "aws" "gcp" "azure")) .Values.registry.plainHTTP }}{{ fail "registry.provider: sends passwords over HTTPS only; remove registry.plainHTTP" }}{{ end }}
 {{- $flags := dict "namespace" "the release's namespace" "keys" "keys.secretName" "location" "location" "agent-poll-interval" "agents.pollInterval" "agent-report-interval" "agents.reportInterval"
   "agent-autonomy" "agents.autonomy" "agent-image" "agents.image" "next-location" "agents.nextLocation" "next-registry-ca" "agents.nextRegistryCA" "validity" "validity" "certificate-validity" "certificateValidity" "allowed-silence" "allowedSilence"
   "deletion-timeout" "deletionTimeout" "report-poll-interval" "reportPollInterval" "component-poll-interval" "componentPollInterval" "min-maintenance-window-size" "minMaintenanceWindowSize"
   "secrets-namespace" "secretsNamespace" "watch-label-selector" "watchLabelSelector" "concurrency" "concurrency" "log-level" "log.level" "log-format" "log.format" "shards" "shards"
-  "registry-config" "registry.configSecretName" "registry-ca" "registry.caConfigMapName" "git-url" "git.url" "git-branch" "git.branch" "git-tag" "git.tag" "git-path" "git.path" "git-poll-interval" "git.pollInterval"
+  "registry-config" "registry.configSecretName" "registry-provider" "registry.provider" "registry-ca" "registry.caConfigMapName" "git-url" "git.url" "git-branch" "git.branch" "git-tag" "git.tag" "git-path" "git.path" "git-poll-interval" "git.pollInterval"
   "git-credentials" "git.credentialsSecretName" "git-signers" "git.signersConfigMapName" "signature-policy" "signaturePolicy" "maintenance-policy" "maintenancePolicy" "component-cache" "componentCache.enabled"
   "component-cache-size" "componentCache.size" "webhook-service" "webhook.enabled" "receiver-token" "notifications.receiver.tokenSecretName" "events-addr" "events.url" "events-severity" "events.severity"
   "events-reasons" "events.reasons" "events-headers" "events.headersSecretName" "events-ca" "events.caConfigMapName" }}

@@ -63,6 +63,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
   "set=min-maintenance-window-size" .Values.minMaintenanceWindowSize }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
+{{- if has .Values.registry.provider (list "aws" "gcp" "azure") }}{{ $args = append $args (printf "--registry-provider=%s" .Values.registry.provider) }}{{ end }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/kcp-publisher/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
@@ -130,6 +131,22 @@ helmRepositories and events.url. */}}
 {{- end }}
 {{- $numbers := list }}{{ range $ports }}{{ $numbers = append $numbers (int .) }}{{ end }}
 {{- $numbers | uniq | toJson }}
+{{- end }}
+
+{{/* Egress rule for the metadata service of registry.provider, empty without one. GKE redirects to port 988. */}}
+{{- define "kcp-publisher.metadataEgress" -}}
+{{- with get (dict "aws" (list "169.254.170.23/32" "fd00:ec2::23/128" "169.254.169.254/32" "fd00:ec2::254/128") "azure" (list "169.254.169.254/32") "gcp" (list "169.254.169.254/32" "169.254.169.252/32")) .Values.registry.provider -}}
+- to:
+  {{- range . }}
+  - ipBlock:
+      cidr: {{ . | quote }}
+  {{- end }}
+  ports:
+  - port: 80
+    protocol: TCP
+  - port: 988
+    protocol: TCP
+{{- end }}
 {{- end }}
 
 {{/* TCP ports other than 443 of registries: those in the argument's locations and in registry.blobHosts, and 80. */}}
@@ -209,6 +226,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- if .Values.ui.tlsSecretName }}{{ $args = concat $args (list "--tls-certificate=/etc/kcp-publisher-ui/tls/tls.crt" "--tls-key=/etc/kcp-publisher-ui/tls/tls.key") }}{{ end }}
 {{- if .Values.ui.registry.enabled }}
 {{- $args = concat $args (list (printf "--location=%s" .Values.location) "--trust=/etc/kcp-publisher-ui/trust/root.json") }}
+{{- if has .Values.registry.provider (list "aws" "gcp" "azure") }}{{ $args = append $args (printf "--registry-provider=%s" .Values.registry.provider) }}{{ end }}
 {{- if .Values.ui.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/kcp-publisher-ui/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/kcp-publisher-ui/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}

@@ -34,8 +34,9 @@
 {{- if has .name $variables }}{{ fail (printf "extraEnv: %s is already set" .name) }}{{ end }}
 {{- $variables = append $variables .name }}
 {{- end }}
+{{- if and (has .Values.registry.provider (list "aws" "gcp" "azure")) .Values.registry.plainHTTP }}{{ fail "registry.provider: sends passwords over HTTPS only; remove registry.plainHTTP" }}{{ end }}
 {{- $flags := dict "poll-interval" "pollInterval" "report-interval" "reportInterval" "concurrency" "concurrency" "upgrade-deadline" "upgradeDeadline" "notifications-url" "notifications.url"
-  "registry-config" "registry.configSecretName" "registry-ca" "registry.caConfigMapName" "plain-http" "registry.plainHTTP" "metrics-bind-address" "metrics.enabled" "deployment" "selfUpgrade" "pod" "selfUpgrade"
+  "registry-config" "registry.configSecretName" "registry-provider" "registry.provider" "registry-ca" "registry.caConfigMapName" "plain-http" "registry.plainHTTP" "metrics-bind-address" "metrics.enabled" "deployment" "selfUpgrade" "pod" "selfUpgrade"
   "log-level" "log.level" "log-format" "log.format" "events-addr" "events.url" "events-severity" "events.severity" "events-reasons" "events.reasons" "events-headers" "events.headersSecretName" "events-ca" "events.caConfigMapName" }}
 {{- $set := include "skr-agent.flags" . | fromYamlArray }}
 {{- range .Values.extraArgs }}

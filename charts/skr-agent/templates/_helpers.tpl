@@ -33,6 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
 {{- end }}
+{{- if has .Values.registry.provider (list "aws" "gcp" "azure") }}{{ $args = append $args (printf "--registry-provider=%s" .Values.registry.provider) }}{{ end }}
 {{- if .Values.registry.configSecretName }}{{ $args = append $args "--registry-config=/etc/skr-agent/registry/.dockerconfigjson" }}{{ end }}
 {{- if .Values.registry.caConfigMapName }}{{ $args = append $args "--registry-ca=/etc/skr-agent/registry-ca/ca.crt" }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $args = append $args "--plain-http" }}{{ end }}
@@ -68,6 +69,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{/* "true" if bundles may set the agent's image, otherwise empty. */}}
 {{- define "skr-agent.selfUpgrade" -}}
 {{- if kindIs "invalid" .Values.selfUpgrade }}{{ if .Values.rbac.clusterAdmin }}true{{ end }}{{ else if .Values.selfUpgrade }}true{{ end }}
+{{- end }}
+
+{{/* Egress rule for the metadata service of registry.provider, empty without one. GKE redirects to port 988. */}}
+{{- define "skr-agent.metadataEgress" -}}
+{{- with get (dict "aws" (list "169.254.170.23/32" "fd00:ec2::23/128") "gcp" (list "169.254.169.254/32" "169.254.169.252/32")) .Values.registry.provider -}}
+- to:
+  {{- range . }}
+  - ipBlock:
+      cidr: {{ . | quote }}
+  {{- end }}
+  ports:
+  - port: 80
+    protocol: TCP
+  - port: 988
+    protocol: TCP
+{{- end }}
 {{- end }}
 
 {{/* TCP ports for the NetworkPolicy: networkPolicy.egressPorts, the ports in other values, and 80 for HTTP. */}}

@@ -1,7 +1,7 @@
 // Package cloudtest simulates the login endpoints of cloud providers for tests.
 //
-// The requests and responses have the fields of the providers' references: AWS STS AssumeRoleWithWebIdentity, Amazon ECR
-// GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security Token Service and IAM Credentials API;
+// The requests and responses have the fields of the providers' references: AWS STS AssumeRoleWithWebIdentity, Amazon
+// ECR GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security Token Service and IAM Credentials API;
 // Microsoft's identity platform and Azure/acr docs/AAD-OAuth.md.
 package cloudtest
 
@@ -194,7 +194,7 @@ func (c *Cloud) authorizeECR(w http.ResponseWriter, r *http.Request) {
 		!strings.Contains(got, "/eu-central-1/ecr/aws4_request") {
 		c.t.Errorf("got Authorization %q, want a signature for ECR in eu-central-1", got)
 	}
-	_, _ = fmt.Fprintf(w, `{"authorizationData":[{"authorizationToken":%q,"expiresAt":%d.123,"proxyEndpoint":"https://p"}]}`,
+	_, _ = fmt.Fprintf(w, `{"authorizationData":[{"authorizationToken":%q,"expiresAt":%d.1,"proxyEndpoint":"https://p"}]}`,
 		base64.StdEncoding.EncodeToString([]byte("AWS:password")), c.Expires.Unix())
 }
 
