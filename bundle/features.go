@@ -31,6 +31,8 @@ const (
 	FeatureCheckRun Feature = "check-run"
 	// FeatureValues covers Predicate.Values and the annotation uses-values of a Manifest.
 	FeatureValues Feature = "values"
+	// FeatureValueTypes covers references with a type in the annotation uses-values of a Manifest.
+	FeatureValueTypes Feature = "value-types"
 	// FeatureNextRegistry covers Settings.NextRegistry.
 	FeatureNextRegistry Feature = "next-registry"
 )
@@ -39,7 +41,7 @@ var features = []Feature{
 	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureNextRegistry,
 	FeatureRecreate,
 	FeatureDetails,
-	FeatureTakeover, FeatureValues,
+	FeatureTakeover, FeatureValueTypes, FeatureValues,
 }
 
 const (
@@ -111,6 +113,9 @@ func (m Manifest) Features() []Feature {
 	}
 	if m.Annotations[v1beta2.AnnotationUsesValues] != "" {
 		all = append(all, FeatureValues)
+	}
+	if slices.ContainsFunc(m.ValueRefs(), ValueRef.IsTyped) {
+		all = append(all, FeatureValueTypes)
 	}
 	return all
 }

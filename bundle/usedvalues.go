@@ -6,13 +6,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// UsedValues returns the names of the values that the module uses, sorted, or nil if the list is invalid.
-func (m Manifest) UsedValues() []string {
-	names, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
+// ValueRefs returns the references to values that the module uses, sorted, or nil if the list is invalid.
+func (m Manifest) ValueRefs() []ValueRef {
+	refs, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
 	if err != nil {
 		return nil
 	}
-	return names
+	return refs
+}
+
+// UsedValues returns the names of the values that the module uses, sorted, or nil if the list is invalid.
+func (m Manifest) UsedValues() []string {
+	var names []string
+	for _, ref := range m.ValueRefs() {
+		names = append(names, ref.Name())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // UsedValues returns the names of the values that the state's modules use, sorted.
@@ -30,13 +40,13 @@ func (s DesiredState) UsedValues() []string {
 // For returns the values that the module uses.
 func (v Values) For(m Manifest) ModuleValues {
 	var used ModuleValues
-	for _, name := range m.UsedValues() {
+	for _, ref := range m.ValueRefs() {
 		if used == nil {
 			used = ModuleValues{}
 		}
-		used[name] = nil
-		if value, defined := v[name]; defined {
-			used[name] = &value
+		used[string(ref)] = nil
+		if value, defined := v[ref.Name()]; defined {
+			used[string(ref)] = &value
 		}
 	}
 	return used

@@ -2,30 +2,21 @@ package bundle
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Values are named values of one runtime. A module can refer to a value in its default CR and its chart values as
-// ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists NAME in AnnotationUsesValues.
+// ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists NAME in AnnotationUsesValues. See ValueRef for types.
 //
 // A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY of the Kyma in KCP.
 type Values map[string]string
-
-const (
-	// LabelValuePrefix is the prefix of a name that refers to a label of the Kyma in KCP.
-	LabelValuePrefix                 = "labels."
-	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
-)
 
 // Limits of values. An attestation contains the values and the sealed Secrets, and has a limit of 64 KiB.
 const (
@@ -35,26 +26,6 @@ const (
 	// maxSubstitutedBytes limits the total size of the strings with placeholders in one document.
 	maxSubstitutedBytes = 1 << 20
 )
-
-// CheckValueName returns an error if a name is not valid for a value.
-func CheckValueName(name string) error {
-	if key, label := strings.CutPrefix(name, LabelValuePrefix); label {
-		if len(validation.IsQualifiedName(key)) > 0 {
-			return fmt.Errorf("value name %s: must be %s followed by the key of a label", Quote(name, maxQuotedBytes),
-				LabelValuePrefix)
-		}
-		return nil
-	}
-	if len(validation.IsDNS1035Label(name)) > 0 {
-		return fmt.Errorf(
-			"value name %s: must be at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s "+
-				"and the key of a label",
-			Quote(name, maxQuotedBytes),
-			LabelValuePrefix,
-		)
-	}
-	return nil
-}
 
 // Check returns an error if a name or value is invalid or if the values exceed a limit. The error never contains a
 // value.
@@ -106,21 +77,33 @@ func ParseValues(text string) (Values, error) {
 	return values, values.Check()
 }
 
-// ParseUsedValues parses the annotation AnnotationUsesValues of a ModuleTemplate or Manifest and returns the names,
-// sorted.
-func ParseUsedValues(text string) ([]string, error) {
-	names := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) > MaxValues {
-		return nil, fmt.Errorf("the annotation lists %d names, must be at most %d", len(names), MaxValues)
+// ParseUsedValues parses the annotation AnnotationUsesValues of a ModuleTemplate or Manifest and returns the
+// references, sorted.
+func ParseUsedValues(text string) ([]ValueRef, error) {
+	var refs []ValueRef
+	for ref := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		refs = append(refs, ValueRef(ref))
 	}
-	for _, name := range names {
-		if err := CheckValueName(name); err != nil {
+	slices.Sort(refs)
+	refs = slices.Compact(refs)
+	if len(refs) > MaxValues {
+		return nil, fmt.Errorf("the annotation lists %d names, must be at most %d", len(refs), MaxValues)
+	}
+	for _, ref := range refs {
+		if err := ref.Check(); err != nil {
 			return nil, err
 		}
 	}
-	return names, nil
+	return refs, nil
+}
+
+// FormatUsedValues returns the value of the annotation AnnotationUsesValues for the references.
+func FormatUsedValues(refs []ValueRef) string {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = string(ref)
+	}
+	return strings.Join(names, ", ")
 }
 
 // SelectNames returns the values with the given names. It omits names that have no value.
@@ -155,19 +138,32 @@ func UndefinedValues(module string, names []string) error {
 	)
 }
 
-// ModuleValues are the values that one module uses. A nil value means that the runtime does not define the value.
+// ModuleValues are the values that one module uses, by the references in its AnnotationUsesValues. A nil value means
+// that the runtime does not define the value.
 type ModuleValues map[string]*string
 
 // UndefinedNames returns the names without a value, sorted.
 func (v ModuleValues) UndefinedNames() []string {
 	var names []string
-	for name, value := range v {
+	for key, value := range v {
 		if value == nil {
-			names = append(names, name)
+			names = append(names, ValueRef(key).Name())
 		}
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
+}
+
+// InvalidRefs returns the references whose value does not have their type, sorted.
+func (v ModuleValues) InvalidRefs() []ValueRef {
+	var refs []ValueRef
+	for key, value := range v {
+		if ref := ValueRef(key); value != nil && !ref.Accepts(*value) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	return refs
 }
 
 // String returns the values as JSON for the annotation AnnotationValues of a Manifest. Without values, it returns "".
@@ -192,126 +188,4 @@ func ParseModuleValues(text string) (ModuleValues, error) {
 		return nil, err
 	}
 	return values, nil
-}
-
-var identityFields = []string{"apiVersion", "kind", "metadata"}
-
-// SubstituteObject replaces the placeholders in an object, in place. It returns an error for placeholders in
-// apiVersion, kind and metadata.
-func (v ModuleValues) SubstituteObject(object map[string]any) error {
-	if len(v) == 0 {
-		return nil
-	}
-	s := valueSubstitution{values: v}
-	for field, value := range object {
-		if slices.Contains(identityFields, field) {
-			if hasPlaceholder(value) {
-				return fmt.Errorf("%s: value placeholders are not allowed in %s", field,
-					strings.Join(identityFields, ", "))
-			}
-			continue
-		}
-		next, err := s.substituteTree(value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", field, err)
-		}
-		object[field] = next
-	}
-	return nil
-}
-
-// Substitute replaces the placeholders in all strings of a decoded JSON or YAML tree, in place. It does not change map
-// keys. A placeholder inside a substituted value stays unchanged.
-func (v ModuleValues) Substitute(tree map[string]any) error {
-	if len(v) == 0 {
-		return nil
-	}
-	s := valueSubstitution{values: v}
-	_, err := s.substituteTree(tree)
-	return err
-}
-
-type valueSubstitution struct {
-	values ModuleValues
-	bytes  int
-}
-
-func (s *valueSubstitution) substituteTree(node any) (any, error) {
-	switch node := node.(type) {
-	case string:
-		return s.substituteText(node)
-	case []any:
-		for i := range node {
-			next, err := s.substituteTree(node[i])
-			if err != nil {
-				return nil, fmt.Errorf("[%d]: %w", i, err)
-			}
-			node[i] = next
-		}
-	case map[string]any:
-		for key, value := range node {
-			next, err := s.substituteTree(value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", key, err)
-			}
-			node[key] = next
-		}
-	}
-	return node, nil
-}
-
-func (s *valueSubstitution) substituteText(text string) (string, error) {
-	if !strings.Contains(text, placeholderStart) {
-		return text, nil
-	}
-	var out strings.Builder
-	for rest := text; ; {
-		before, after, found := strings.Cut(rest, placeholderStart)
-		if !found {
-			out.WriteString(rest)
-			break
-		}
-		if literal, escaped := strings.CutSuffix(before, "$"); escaped {
-			out.WriteString(literal + placeholderStart)
-			rest = after
-			continue
-		}
-		name, next, closed := strings.Cut(after, placeholderEnd)
-		if !closed {
-			return "", errors.New("a value placeholder has no closing brace")
-		}
-		value, listed := s.values[name]
-		switch {
-		case !listed:
-			return "", fmt.Errorf("value %s is not listed in annotation %s of the ModuleTemplate", Quote(name,
-				maxQuotedBytes), v1beta2.AnnotationUsesValues)
-		case value == nil:
-			return "", fmt.Errorf("value %s is not defined", name)
-		}
-		out.WriteString(before + *value)
-		rest = next
-		if s.bytes+out.Len() > maxSubstitutedBytes {
-			break
-		}
-	}
-	if s.bytes += out.Len(); s.bytes > maxSubstitutedBytes {
-		return "", fmt.Errorf("the strings with values are larger than %d bytes in total", maxSubstitutedBytes)
-	}
-	return out.String(), nil
-}
-
-func hasPlaceholder(node any) bool {
-	switch node := node.(type) {
-	case string:
-		return strings.Contains(node, placeholderStart)
-	case []any:
-		return slices.ContainsFunc(node, hasPlaceholder)
-	case map[string]any:
-		for key, value := range node {
-			if strings.Contains(key, placeholderStart) || hasPlaceholder(value) {
-				return true
-			}
-		}
-	}
-	return false
 }

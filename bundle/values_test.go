@@ -142,7 +142,7 @@ func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
 		}
 	}
 	names, err := ParseUsedValues("zone, region,region labels.a/b")
-	if err != nil || !reflect.DeepEqual(names, []string{"labels.a/b", "region", "zone"}) {
+	if err != nil || !reflect.DeepEqual(names, []ValueRef{"labels.a/b", "region", "zone"}) {
 		t.Errorf("got names %v, error %v, want three sorted names", names, err)
 	}
 	if _, err := ParseUsedValues("a, B"); err == nil {

@@ -22,6 +22,8 @@ const (
 	AgentOutdated Reason = "AgentOutdated"
 	// ValueUndefined means that the module uses a value that the runtime does not define.
 	ValueUndefined Reason = v1beta2.ReasonValueUndefined
+	// ValueInvalid means that the runtime's value does not have the type that the module needs.
+	ValueInvalid Reason = v1beta2.ReasonValueInvalid
 	// RemovalHeld means that the removal of the module requires an operator's approval.
 	RemovalHeld Reason = "RemovalHeld"
 )
@@ -31,7 +33,7 @@ var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
 	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited,
 	AgentOutdated, RemovalHeld,
-	ValueUndefined,
+	ValueUndefined, ValueInvalid,
 	Other,
 }
 
@@ -68,7 +70,8 @@ const (
 var Modules = []Reason{
 	Forbidden, ApplyFailed, Immutable, Conflict, Protected, UnknownKind, ImagesBroken, ImagePull, ContentMissing,
 	ContentBroken, SourceBroken, Timeout, Installing, Removing, Restoring, CustomResourcesExist, ReportsError,
-	ReportsWarning, Progressing, WindowAwaited, WindowMissing, ValueUndefined, Other,
+	ReportsWarning, Progressing, WindowAwaited, WindowMissing, ValueUndefined, ValueInvalid,
+	Other,
 }
 
 // Reasons why a Secret in the runtime differs from the bundle.

@@ -149,7 +149,7 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtime) {
 	t.Helper()
 	ctx, next := t.Context(), regionalGreeter("1.1.0")
-	next.UsesValues += ",size"
+	next.UsesValues += ",size:int"
 	var maxConcurrent *intstr.IntOrString
 	deferred := len(runtimes)
 	if suite.Selected() {

@@ -191,6 +191,16 @@ func TestSubstitutedValuesCannotInjectOtherValues(t *testing.T) {
 	require.ErrorContains(t, err, "is not listed in annotation")
 }
 
+func TestTypedValuesAreNumbersAndBooleansForTemplates(t *testing.T) {
+	size, ha := "1000000", "false"
+	template := settingsMap(`{{ printf "%v/%t/%d" .Values.size .Values.ha (add .Values.size 1) | quote }}`)
+	in := chartWith(t, template, "values.yaml", "size: 1\nha: true\n", "values.schema.json",
+		`{"properties": {"size": {"type": "integer"}, "ha": {"type": "boolean"}}}`)
+	in.Values = []byte("size: ${kyma-pull.dev/values.size:int}\nha: ${kyma-pull.dev/values.ha:bool}\n")
+	in.Substitute = bundle.ModuleValues{"size:int": &size, "ha:bool": &ha}
+	require.Equal(t, map[string]any{"value": "1000000/false/1000001"}, rendered(t, in)["data"])
+}
+
 func TestJobsWithInstallHooksAreOrdered(t *testing.T) {
 	object := func(apiVersion, kind, name, hook, weight string) string {
 		text := "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata:\n  name: " + name + "\n"

@@ -34,6 +34,9 @@ const (
 	// ReasonValueUndefined means that a module uses a value that its runtime does not define. The message contains the
 	// module and the value.
 	ReasonValueUndefined = "ValueUndefined"
+	// ReasonValueInvalid means that a module uses a value as an integer or boolean, but its runtime defines the value
+	// as another text. The message contains the module and the value.
+	ReasonValueInvalid = "ValueInvalid"
 	// ReasonSourceBroken means that the field spec.install.source of a Manifest does not identify any content.
 	ReasonSourceBroken = "SourceBroken"
 	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve or store.

@@ -131,7 +131,7 @@ const (
 	// id, module and checks. `kcp-publisher rollout check` writes it. The runtime's report contains the result.
 	AnnotationCheckRun = "kyma-pull.dev/check-run"
 	// AnnotationUsesValues on a ModuleTemplate contains the names of the values that its default CR and chart values
-	// refer to, separated by commas. Bundles copy it to the Manifest.
+	// refer to, separated by commas, such as region or replicas:int. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"
 	// AnnotationCarried is set on a Kyma in KCP if operators carry its bundles and reports, for example on a USB drive.
 	// Its value is the allowed time without a report, such as 2160h; "true" means 90 days.

@@ -359,7 +359,7 @@ func newestVersions(a, b map[string]string) map[string]string {
 func (p *Publisher) resolveRequest(
 	ctx context.Context, record *Record, request resolve.Request, kept *plan.PublishedBundle, snapshot *catalog.Snapshot,
 ) (*resolution, error) {
-	request.DefinedValues = snapshot.DefinedValues(request.AllValues())
+	request.DefinedValues, request.InvalidValues = snapshot.DefinedValues(request.AllValues())
 	request.Labels = snapshot.RelevantLabels(request.Labels)
 	in := resolutionInput{Revision: snapshot.Revision}
 	if kept != nil {

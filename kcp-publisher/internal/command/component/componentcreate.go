@@ -119,7 +119,11 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 		return cli.Usage(
 			errors.New("--default-cr requires --module-template FILE, because the ModuleTemplate also contains the CR"))
 	}
-	template, err := f.moduleTemplate(name, version)
+	files, err := f.read()
+	if err != nil {
+		return err
+	}
+	template, err := f.moduleTemplate(name, version, files)
 	if err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	if err != nil {
 		return err
 	}
-	c, row, err := f.assemble(ctx, name, version, registries)
+	c, row, err := f.assemble(ctx, name, version, files, registries)
 	if err != nil {
 		return err
 	}
@@ -143,25 +147,30 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, row, row.draw)
 }
 
-func (f *createFlags) assemble(
-	ctx context.Context, name, version string, registries *store.Registries,
-) (*assemble.Component, Created, error) {
+// read reads the files of the component.
+func (f *createFlags) read() (assemble.Files, error) {
 	files, err := assemble.Read(f.from)
 	if err != nil {
-		return nil, Created{}, fmt.Errorf("--from: %w", err)
+		return files, fmt.Errorf("--from: %w", err)
 	}
 	if f.defaultCR != "" {
 		if files.DefaultCR, err = os.ReadFile(f.defaultCR); err != nil {
-			return nil, Created{}, cli.Usage(fmt.Errorf("--default-cr: %w", err))
+			return files, cli.Usage(fmt.Errorf("--default-cr: %w", err))
 		}
 		if _, err := render.DefaultCR(files.DefaultCR); err != nil {
-			return nil, Created{}, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
+			return files, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
 		}
 	}
 	if err := files.SetValues(f.values, f.sets); err != nil {
-		return nil, Created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
+		return files, cli.Usage(fmt.Errorf("--values or --set: %w", err))
 	}
 	files.Kubernetes = f.capabilities()
+	return files, nil
+}
+
+func (f *createFlags) assemble(
+	ctx context.Context, name, version string, files assemble.Files, registries *store.Registries,
+) (*assemble.Component, Created, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, Created{}, err
@@ -288,7 +297,11 @@ func (f *createFlags) pushComponent(
 
 // moduleTemplate returns the ModuleTemplate of the version, or nil without --module-template. It also checks the name
 // of the module.
-func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
+func (f *createFlags) moduleTemplate(name, version string, files assemble.Files) ([]byte, error) {
+	refs, err := files.ValueRefs()
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
 	module := bundle.ModuleOf(name)
 	template := v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
@@ -300,13 +313,12 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 			ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)},
 		},
 	}
+	if len(refs) > 0 {
+		template.Annotations = map[string]string{v1beta2.AnnotationUsesValues: bundle.FormatUsedValues(refs)}
+	}
 	if f.defaultCR != "" {
-		data, err := os.ReadFile(f.defaultCR)
-		if err != nil {
-			return nil, cli.Usage(fmt.Errorf("--default-cr: %w", err))
-		}
 		template.Spec.Data = &unstructured.Unstructured{}
-		if err := yaml.UnmarshalStrict(data, &template.Spec.Data.Object); err != nil {
+		if err := yaml.UnmarshalStrict(files.DefaultCR, &template.Spec.Data.Object); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
 		}
 		if template.Spec.Data.GetKind() == "" || template.Spec.Data.GetName() == "" {

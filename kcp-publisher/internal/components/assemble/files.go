@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
@@ -57,7 +58,11 @@ type CheckResult struct {
 // Check renders the files as an agent would. It returns an error if agents would refuse any part of the content. The
 // module's name is the release name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
-	objects, err := renderer(ctx, f.input(module))
+	in, err := f.input(module)
+	if err != nil {
+		return CheckResult{}, err
+	}
+	objects, err := renderer(ctx, in)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -73,11 +78,13 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	return checked, err
 }
 
-func (f Files) input(module string) render.Input {
+// input returns the input for rendering the files. Sample values replace the placeholders for runtime values.
+func (f Files) input(module string) (render.Input, error) {
+	refs, err := f.ValueRefs()
 	return render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
-		Kubernetes: f.Kubernetes, CheckKinds: true,
-	}
+		Kubernetes: f.Kubernetes, CheckKinds: true, Substitute: bundle.SampleValues(refs),
+	}, err
 }
 
 const moduleNamespace = "kyma-system"

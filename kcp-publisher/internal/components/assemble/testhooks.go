@@ -49,7 +49,10 @@ func (f Files) tests(
 	if f.Type != typeChart {
 		return Tests{}, nil
 	}
-	in := f.input(module)
+	in, err := f.input(module)
+	if err != nil {
+		return Tests{}, err
+	}
 	in.TestHooks = true
 	hooks, err := renderer(ctx, in)
 	switch {

@@ -2,10 +2,12 @@ package assemble
 
 import (
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/strvals"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
@@ -37,6 +39,32 @@ func (f *Files) SetValues(files, assignments []string) error {
 	var err error
 	f.Values, err = yaml.Marshal(values)
 	return err
+}
+
+// ValueRefs returns the references to runtime values in the chart values and the default CR, sorted. It returns an
+// error for a placeholder that agents would refuse.
+func (f Files) ValueRefs() ([]bundle.ValueRef, error) {
+	var values, defaultCR map[string]any
+	if err := yaml.Unmarshal(f.Values, &values); err != nil {
+		return nil, fmt.Errorf("chart values: %w", err)
+	}
+	if err := yaml.Unmarshal(f.DefaultCR, &defaultCR); err != nil {
+		return nil, fmt.Errorf("default CR: %w", err)
+	}
+	ofValues, err := bundle.FindValueRefs(values)
+	if err != nil {
+		return nil, fmt.Errorf("chart values: %w", err)
+	}
+	ofDefaultCR, err := bundle.FindValueRefs(defaultCR)
+	if err != nil {
+		return nil, fmt.Errorf("default CR: %w", err)
+	}
+	if err := bundle.SampleValues(ofDefaultCR).SubstituteObject(defaultCR); err != nil {
+		return nil, fmt.Errorf("default CR: %w", err)
+	}
+	refs := append(ofValues, ofDefaultCR...)
+	slices.Sort(refs)
+	return slices.Compact(refs), nil
 }
 
 func readValues(path string) (map[string]any, error) {

@@ -34,8 +34,8 @@ type Snapshot struct {
 	templatesByName map[string][]*template
 	// selectorKeys contains every label key that a kymaSelector uses.
 	selectorKeys map[string]bool
-	// valueNames contains the name of every runtime value that a ModuleTemplate uses.
-	valueNames map[string]bool
+	// valueRefs contains every reference of a ModuleTemplate to a runtime value.
+	valueRefs map[bundle.ValueRef]bool
 	// restricted lists the modules that are hidden from all Kymas except those that the kymaSelector of the module's
 	// ModuleReleaseMeta selects.
 	restricted []string
@@ -91,7 +91,7 @@ func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*moduleOffer{}, byModule: map[string][]*template{},
-		templatesByName: map[string][]*template{}, selectorKeys: map[string]bool{}, valueNames: map[string]bool{}}
+		templatesByName: map[string][]*template{}, selectorKeys: map[string]bool{}, valueRefs: map[bundle.ValueRef]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
 			continue // skip deleted objects that still have finalizers
@@ -141,8 +141,8 @@ func New(
 		// Ignore the error here: package resolve reports an invalid annotation in the status of each Kyma that uses the
 		// ModuleTemplate.
 		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
-		for _, name := range used {
-			s.valueNames[name] = true
+		for _, ref := range used {
+			s.valueRefs[ref] = true
 		}
 	}
 	for _, name := range s.moduleNames() {

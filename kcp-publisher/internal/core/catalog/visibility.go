@@ -286,16 +286,22 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the names in values that at least one module uses, sorted.
-func (s *Snapshot) DefinedValues(values bundle.Values) []string {
-	var names []string
-	for name := range values {
-		if s.valueNames[name] {
-			names = append(names, name)
+// DefinedValues returns the references to values that at least one module uses and that are defined, sorted. It
+// returns those whose value does not have their type as invalid.
+func (s *Snapshot) DefinedValues(values bundle.Values) (usable, invalid []bundle.ValueRef) {
+	for ref := range s.valueRefs {
+		value, defined := values[ref.Name()]
+		switch {
+		case !defined:
+		case ref.Accepts(value):
+			usable = append(usable, ref)
+		default:
+			invalid = append(invalid, ref)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(usable)
+	slices.Sort(invalid)
+	return usable, invalid
 }
 
 // Templates returns the metadata of the ModuleTemplates with these names, in the format of a Kyma's status. It omits

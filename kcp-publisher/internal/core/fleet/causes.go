@@ -85,6 +85,7 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 		v1beta2.Reason(reason.ModuleNotInherited): ModuleNotInherited,
 		v1beta2.Reason(reason.RemovalHeld):        RemovalHeld,
 		v1beta2.Reason(reason.ValueUndefined):     ValueUndefined,
+		v1beta2.Reason(reason.ValueInvalid):       ValueInvalid,
 		v1beta2.Reason(reason.AgentOutdated):      AgentOutdated,
 		v1beta2.Reason(reason.Other):              ModuleUnresolved,
 	},
@@ -106,6 +107,7 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 		v1beta2.Reason(reason.WindowAwaited):        WindowAwaited,
 		v1beta2.Reason(reason.WindowMissing):        WindowMissing,
 		v1beta2.Reason(reason.ValueUndefined):       ValueUndefined,
+		v1beta2.Reason(reason.ValueInvalid):         ValueInvalid,
 		v1beta2.Reason(reason.Other):                ModuleBroken,
 	},
 }

@@ -197,6 +197,10 @@ var controlPlaneScenes = []scene{
 		w.reports("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
 			reason.ValueUndefined)
 	}, ValueUndefined, "", "value region", "kyma-pull.dev/values"},
+	{"module with a value of another type", func(w *world) {
+		w.reports("keda", "Error", "module keda: value size must be an integer, such as 3").because("keda",
+			reason.ValueInvalid)
+	}, ValueInvalid, "", "value size", "kyma-pull.dev/values"},
 }
 
 var wayScenes = []scene{

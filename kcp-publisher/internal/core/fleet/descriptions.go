@@ -110,6 +110,10 @@ var descriptions = []Description{
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
 		"set the value that the message names: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
 			"\"VALUE\"}', or the label that it names"},
+	{ValueInvalid, Failing,
+		"a module uses a value as an integer or boolean, but the runtime's value is another text; the module is not changed",
+		"correct the value that the message names: kubectl annotate --overwrite kyma KYMA -n NAMESPACE " +
+			"kyma-pull.dev/values='{\"NAME\": \"VALUE\"}' with all values, or the label that it names"},
 	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
 		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA -n " +
 			"NAMESPACE"},

@@ -41,6 +41,7 @@ const (
 	ModuleNotInherited Situation = "ModuleNotInherited"
 	RemovalHeld        Situation = "RemovalHeld"
 	ValueUndefined     Situation = "ValueUndefined"
+	ValueInvalid       Situation = "ValueInvalid"
 )
 
 // These situations occur after a bundle is published and before the runtime reports it.

@@ -71,10 +71,11 @@ type Request struct {
 	Inherited []phase.Inherited
 	// Unsupported lists the features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues lists the names of those
-	// values that a module in the catalog uses, sorted.
-	Values        bundle.Values `json:"-"`
-	DefinedValues []string
+	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues and InvalidValues list the
+	// references of modules in the catalog to defined values, sorted. The values of InvalidValues do not have the
+	// references' types.
+	Values                       bundle.Values `json:"-"`
+	DefinedValues, InvalidValues []bundle.ValueRef
 	// HeldRemovals lists the modules that the bundle keeps because their removal waits for an operator's approval,
 	// sorted.
 	HeldRemovals []string
@@ -297,7 +298,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Component
 		content, known := contents[componentRef(w.choice)]
 		manifest, err := newManifest(w, content)
 		if known && err == nil && len(request.unsupportedFeatures(manifest)) == 0 &&
-			len(request.undefinedValues(manifest)) == 0 {
+			request.checkValues(manifest) == nil {
 			result.State.Offers = append(result.State.Offers, *manifest)
 		}
 	}
@@ -372,7 +373,7 @@ func (r *Result) usableManifest(
 	if missing := request.unsupportedFeatures(manifest); len(missing) > 0 {
 		r.addUnsupported(missing)
 		manifest, problem = request.supportedManifest(last), outdatedProblem(w.module.Name, missing)
-	} else if err := bundle.UndefinedValues(w.module.Name, request.undefinedValues(manifest)); err != nil {
+	} else if err := request.checkValues(manifest); err != nil {
 		manifest, problem = request.supportedManifest(last), newFailure(reason.Of(err), "%v", err)
 	}
 	if problem != nil {

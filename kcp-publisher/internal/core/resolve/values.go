@@ -19,12 +19,26 @@ func (r Request) AllValues() bundle.Values {
 	return all
 }
 
-// undefinedValues returns the names of the runtime values that a manifest uses but the runtime does not define.
-func (r Request) undefinedValues(m *bundle.Manifest) []string {
+// checkValues returns an error if the runtime does not define a value that a manifest uses, or if a value does not have
+// the type that the manifest needs.
+func (r Request) checkValues(m *bundle.Manifest) error {
 	if m == nil {
 		return nil
 	}
-	return slices.DeleteFunc(m.UsedValues(), func(name string) bool { return slices.Contains(r.DefinedValues, name) })
+	var undefined []string
+	var invalid []bundle.ValueRef
+	for _, ref := range m.ValueRefs() {
+		switch {
+		case slices.Contains(r.InvalidValues, ref):
+			invalid = append(invalid, ref)
+		case !slices.Contains(r.DefinedValues, ref):
+			undefined = append(undefined, ref.Name())
+		}
+	}
+	if err := bundle.UndefinedValues(m.Module, slices.Compact(undefined)); err != nil {
+		return err
+	}
+	return bundle.InvalidValues(m.Module, invalid, m.Spec.Resource)
 }
 
 // checkValues returns an error if the ModuleTemplate's list of runtime values is invalid, or if agents would refuse one
@@ -35,7 +49,7 @@ func (w *requestedModule) checkValues() error {
 	if text == "" {
 		return nil
 	}
-	names, err := bundle.ParseUsedValues(text)
+	refs, err := bundle.ParseUsedValues(text)
 	if err != nil {
 		return reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %w", template.Name,
 			v1beta2.AnnotationUsesValues, err)
@@ -43,11 +57,7 @@ func (w *requestedModule) checkValues() error {
 	if template.Spec.Data == nil {
 		return nil
 	}
-	some := bundle.ModuleValues{}
-	for _, name := range names {
-		some[name] = new(string)
-	}
-	if err := some.SubstituteObject(template.Spec.Data.DeepCopy().Object); err != nil {
+	if err := bundle.SampleValues(refs).SubstituteObject(template.Spec.Data.DeepCopy().Object); err != nil {
 		return reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.data.%w", template.Name, err)
 	}
 	return nil

@@ -24,7 +24,8 @@ func regional(used, text string) *world {
 }
 
 func (w *world) with(values bundle.Values, t testing.TB) *world {
-	w.request.Values, w.request.DefinedValues = values, w.snapshot(t).DefinedValues(values)
+	w.request.Values = values
+	w.request.DefinedValues, w.request.InvalidValues = w.snapshot(t).DefinedValues(values)
 	return w
 }
 
@@ -116,5 +117,40 @@ func TestModuleWithUndefinedValueIsNotOffered(t *testing.T) {
 	}
 	if len(w.with(bundle.Values{"region": "eu"}, t).resolve(t).State.Offers) != 2 {
 		t.Error("the module is not offered although its value is defined")
+	}
+}
+
+func TestValueWithAnotherTypeBlocksOnlyItsModule(t *testing.T) {
+	w := regional("size:int", "${kyma-pull.dev/values.size:int}").with(bundle.Values{"size": "two"}, t)
+	result := w.resolve(t)
+	p := result.State.Problems
+	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueInvalid ||
+		!strings.Contains(p[0].Message, "value size must be an integer, such as 3 (default CR: spec.region)") {
+		t.Errorf("got problems %+v, want one about the value of keda", p)
+	}
+	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" {
+		t.Errorf("got manifests %+v, want nats", m)
+	}
+	w.with(bundle.Values{"size": "2"}, t).published(t).with(bundle.Values{"size": "two"}, t)
+	if state := w.resolve(t).State; len(state.Manifests) != 2 || len(state.Problems) != 1 {
+		t.Errorf("invalid value of an installed module: got manifests %+v and problems %+v, want both modules and one "+
+			"problem", state.Manifests, state.Problems)
+	}
+	for name, used := range map[string]string{"reference with another type": "size", "unknown type": "size:float"} {
+		p := regional(used, "${kyma-pull.dev/values.size:int}").with(bundle.Values{"size": "2"}, t).resolve(t).State.Problems
+		if len(p) != 1 || p[0].Reason != reason.CatalogInvalid {
+			t.Errorf("%s: got problems %+v, want one about the ModuleTemplate", name, p)
+		}
+	}
+}
+
+func TestAgentWithoutValueTypesKeepsTheLastManifest(t *testing.T) {
+	w := regional("size:int", "${kyma-pull.dev/values.size:int}").with(bundle.Values{"size": "2"}, t)
+	w.request.Unsupported = []bundle.Feature{bundle.FeatureValueTypes}
+	result := w.resolve(t)
+	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
+		!strings.Contains(p[0].Message, "value-types") || len(result.State.CriticalFeatures()) != 0 {
+		t.Errorf("got problems %+v and critical features %v, want one problem and no features", p,
+			result.State.CriticalFeatures())
 	}
 }

@@ -202,7 +202,7 @@ func distinct(uses []images.Use) int {
 	return len(slices.Compact(all))
 }
 
-// valuesOf returns the runtime's values that a module uses. The finding reports an undefined value.
+// valuesOf returns the runtime's values that a module uses. The finding reports an undefined or invalid value.
 func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *outcome.Finding) {
 	values, err := bundle.ParseModuleValues(m.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -211,6 +211,9 @@ func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *outcome.Finding) {
 	}
 	if err := bundle.UndefinedValues(m.Module(), values.UndefinedNames()); err != nil {
 		return nil, &outcome.Finding{Reason: v1beta2.ReasonValueUndefined, Message: err.Error()}
+	}
+	if err := bundle.InvalidValues(m.Module(), values.InvalidRefs(), m.Spec.Resource); err != nil {
+		return nil, &outcome.Finding{Reason: v1beta2.ReasonValueInvalid, Message: err.Error()}
 	}
 	return values, nil
 }

@@ -1,0 +1,33 @@
+package command
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func TestCreatedModuleTemplateListsItsRuntimeValues(t *testing.T) {
+	chart, dir := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\nversion: 1.0.0\n")
+	write(t, filepath.Join(chart, "templates", "a.yaml"),
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: \"{{ .Values.replicas }}\"}\n")
+	cr, template := filepath.Join(dir, "cr.yaml"), filepath.Join(dir, "template.yaml")
+	write(t, cr, "apiVersion: example.org/v1\nkind: Mailer\nmetadata: {name: a}\n"+
+		"spec: {region: '${kyma-pull.dev/values.region}'}\n")
+	create := func(set string) outcome {
+		return run("component", "create", "example.org/mailer:1.0.0", "--from", chart, "--to",
+			"ctf:"+filepath.Join(dir, "store"), "--default-cr", cr, "--module-template", template, "--set", set)
+	}
+	if o := create("replicas=${kyma-pull.dev/values.replicas:int}"); o.code != 0 {
+		t.Fatalf("got %+v, want a component", o)
+	}
+	if text := read(t, template); !strings.Contains(text, "kyma-pull.dev/uses-values: region, replicas:int\n") {
+		t.Errorf("got ModuleTemplate %s, want the values that it uses", text)
+	}
+	o := create("replicas=${kyma-pull.dev/values.replicas:number}")
+	if o.code != cli.ExitUsage || !strings.Contains(o.err, "chart values: replicas: value \"replicas:number\": the type") {
+		t.Errorf("got %+v, want the field, the value and the types", o)
+	}
+}
