@@ -30,9 +30,22 @@ func Open(location string, registries *Registries) (Store, error) {
 			location, LayoutScheme, location)
 	}
 	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {
-		return nil, fmt.Errorf("location %q: must be HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)
+		return nil, fmt.Errorf("location %q: must be HOST[:PORT]/PATH%s or %sPATH", location, pathProblem(prefix),
+			LayoutScheme)
 	}
 	return &Registry{registries: registries, prefix: prefix}, nil
+}
+
+// pathProblem returns the rule that the path of a registry location violates, or "" for another problem.
+func pathProblem(prefix string) string {
+	_, path, _ := strings.Cut(prefix, "/")
+	switch {
+	case strings.ContainsAny(path, ":@"):
+		return " without a tag or digest,"
+	case path != strings.ToLower(path):
+		return " with a lowercase PATH,"
+	}
+	return ""
 }
 
 // LooksLikeFolder reports whether a location without a scheme is a path and not a registry. The first element of a

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 )
 
 // Cluster contains the connection flags for an API server, as in kubectl. The kubeconfig comes from --kubeconfig,
@@ -79,6 +80,9 @@ func (c *Cluster) add(flags, own *pflag.FlagSet) {
 
 // Config returns the configuration from the flags and the kubeconfig.
 func (c *Cluster) Config() (*rest.Config, error) {
+	if err := c.checkFlags(); err != nil {
+		return nil, Usage(err)
+	}
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
@@ -88,6 +92,23 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	return config, nil
+}
+
+// checkFlags returns an error for a flag whose value the Kubernetes library refuses without naming the flag.
+func (c *Cluster) checkFlags() error {
+	if timeout := c.overrides.Timeout; timeout != "" {
+		if _, err := clientcmd.ParseTimeout(timeout); err != nil {
+			return fmt.Errorf("--%s %q: must be a duration such as 30s, or 0 for no timeout", clientcmd.FlagTimeout,
+				timeout)
+		}
+	}
+	if file := c.overrides.ClusterInfo.CertificateAuthority; file != "" {
+		if _, err := cert.CertsFromFile(file); err != nil {
+			return fmt.Errorf("--%s %s: must be a PEM file with the CA certificates of the API server: %w",
+				clientcmd.FlagCAFile, file, err)
+		}
+	}
+	return nil
 }
 
 // emptyConfigError returns the error for a kubeconfig that selects no cluster.

@@ -132,6 +132,22 @@ func TestImpersonationAndTimeoutFlagsConfigureTheClient(t *testing.T) {
 	}
 }
 
+func TestConnectionFlagsAreNamedInErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]string{
+		"--request-timeout=five":          "--request-timeout \"five\": must be a duration such as 30s",
+		"--certificate-authority=" + path: "--certificate-authority " + path + ": must be a PEM file",
+	} {
+		_, err := configOf(t, "--kubeconfig", path, flag)
+		if !IsUsage(err) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %s", flag, err, want)
+		}
+	}
+}
+
 func configOf(t *testing.T, args ...string) (*rest.Config, error) {
 	t.Helper()
 	var c Cluster

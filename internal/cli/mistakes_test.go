@@ -48,6 +48,7 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"run docs/example": "expected no arguments: use --from docs/example\n",
+		"run berlin":       "expected no arguments, got 1 argument\n",
 		"run a b":          "expected no arguments, got 2 arguments\n",
 		"run --all":        "unknown flag: --all\n",
 		"run --form x":     "unknown flag: --form: did you mean --from?\n",

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/fluxcd/pkg/runtime/logger"
 	"github.com/go-logr/logr"
@@ -92,7 +93,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 // Exactly requires n positional arguments. expected describes the arguments in errors, such as "one runtime".
 func Exactly(n int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
+		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil && looksLikeSource(args[0]) {
 			return Usage(fmt.Errorf("expected %s: use --from %s", expected, args[0]))
 		}
 		if len(args) != n {
@@ -104,6 +105,12 @@ func Exactly(n int, expected string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// looksLikeSource reports whether an argument can be a value of --from: a path, a location or an existing folder.
+func looksLikeSource(argument string) bool {
+	_, err := os.Stat(argument)
+	return err == nil || strings.ContainsAny(argument, "/:.")
 }
 
 // AtLeastOne requires at least one positional argument. kind describes the arguments in errors, such as "runtime".

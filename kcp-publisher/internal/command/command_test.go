@@ -175,7 +175,7 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		"An unknown flag is a usage error":               {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
 		"An invalid flag value is a usage error":         {"publish --validity soon", cli.ExitUsage, "--validity"},
 		"An extra argument is a usage error": {
-			"publish here", cli.ExitUsage, "expected no arguments: use --from here\n",
+			"publish fleet/here", cli.ExitUsage, "expected no arguments: use --from fleet/here\n",
 		},
 		"A negative timeout is a usage error": {
 			"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: must be at least 0",

@@ -71,6 +71,21 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		"an empty UID, which would not limit the token to an object": {
 			enroll("rome", "--kyma-uid", ""), cli.ExitUsage, "--kyma-uid: the value is empty",
 		},
+		"a UID that no API server assigns": {
+			enroll("rome", "--kyma-uid", "xyz"), cli.ExitUsage, `--kyma-uid "xyz": must be the UID of the Kyma: kubectl get`,
+		},
+		"a location with a tag": {
+			[]string{"enroll", "rome", "--keys", dir, "--location", "registry.example/fleet:v1"}, cli.ExitUsage,
+			"must be HOST[:PORT]/PATH without a tag or digest, or oci-layout:PATH",
+		},
+		"a location with uppercase letters": {
+			[]string{"enroll", "rome", "--keys", dir, "--location", "registry.example/Fleet"}, cli.ExitUsage,
+			"must be HOST[:PORT]/PATH with a lowercase PATH, or oci-layout:PATH",
+		},
+		"a file as key folder": {
+			[]string{"enroll", "rome", "--keys", filepath.Join(dir, "root.json"), "--location", "registry.example/fleet"},
+			cli.ExitFailed, "not a directory: set --keys to the folder that contains root.json",
+		},
 		"an empty namespace, which would select all": {
 			enroll("rome", "-n", ""), cli.ExitUsage, "--namespace: the value is empty",
 		},

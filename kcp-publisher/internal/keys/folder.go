@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -54,6 +55,9 @@ func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 // Root reads the latest version of the root of trust.
 func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.locate(FileRoot))
+	if errors.Is(err, syscall.ENOTDIR) {
+		return root, fmt.Errorf("%w: set --keys to the folder that contains %s", err, FileRoot)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return root, fmt.Errorf("%w: set --keys to the folder of the fleet's keys, or create one with "+
 			"`kcp-publisher keys init --keys %s`", err, f.Dir)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -71,10 +72,39 @@ func TestInvalidPoliciesAreWarnings(t *testing.T) {
 	if err := ReadCircumstances(t.Context(), api, DefaultNamespace, &in); err != nil {
 		t.Fatal(err)
 	}
-	all := fleet.PolicyWarnings(in.InvalidPolicies)
+	all := fleet.PolicyWarnings(in)
 	const field = "RolloutPolicy typo is invalid, so its rollouts do not start: spec.waves[0].checks[0].cel.expression"
 	if len(all) != 1 || !strings.HasPrefix(all[0].Message, field) ||
 		all[0].Advice != "correct the field: kubectl edit rolloutpolicy -n kcp-system typo" {
 		t.Errorf("got %+v, want one warning with the field", all)
+	}
+}
+
+func TestPoliciesWithoutModulesAreWarnings(t *testing.T) {
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := func(name string, modules ...string) *v1alpha1.RolloutPolicy {
+		return &v1alpha1.RolloutPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: name},
+			Spec: v1alpha1.RolloutPolicySpec{Modules: modules, Course: v1alpha1.Course{
+				Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}},
+		}
+	}
+	meta := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "keda"},
+		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda"}}
+	api := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(meta, policy("all"), policy("some", "keda", "kedda"), policy("typo", "kedda", "kda")).Build()
+	var in fleet.Input
+	if err := ReadCircumstances(t.Context(), api, DefaultNamespace, &in); err != nil {
+		t.Fatal(err)
+	}
+	all := fleet.PolicyWarnings(in)
+	const want = "RolloutPolicy typo applies to no module: no ModuleReleaseMeta in namespace kcp-system has the module " +
+		"kedda or kda"
+	if len(all) != 1 || all[0].Message != want || all[0].Situation != fleet.PolicyUnmatched ||
+		!strings.HasPrefix(all[0].Advice, "correct spec.modules: kubectl edit rolloutpolicy -n kcp-system typo") {
+		t.Errorf("got %+v, want one warning with the modules", all)
 	}
 }

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,36 +52,49 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 	if err != nil {
 		return err
 	}
-	policies, err := invalidPolicies(ctx, api, namespace)
+	invalid, unmatched, err := checkPolicies(ctx, api, namespace)
 	if err != nil {
 		return err
 	}
-	input.Held, input.RootExpires, input.Trains, input.InvalidPolicies = held, expires, trains, policies
+	input.Held, input.RootExpires, input.Trains = held, expires, trains
+	input.InvalidPolicies, input.UnmatchedPolicies = invalid, unmatched
 	return nil
 }
 
 // maxPolicies limits the number of RolloutPolicies that a command checks.
 const maxPolicies = 500
 
-// invalidPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that
-// does not compile. It returns nil if the user is not permitted to read policies.
-func invalidPolicies(ctx context.Context, api client.Reader, namespace string) ([]fleet.InvalidPolicy, error) {
+// checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that does
+// not compile, and the policies that apply to no module. It returns nil if the user is not permitted to read policies.
+func checkPolicies(
+	ctx context.Context, api client.Reader, namespace string,
+) (invalid []fleet.InvalidPolicy, unmatched []fleet.UnmatchedPolicy, err error) {
 	var policies v1alpha1.RolloutPolicyList
-	err := api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))
-	if access.IsUnreadable(err) {
-		return nil, nil
+	err = api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))
+	if access.IsUnreadable(err) || err == nil && len(policies.Items) == 0 {
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list RolloutPolicies: %w", err)
+		return nil, nil, fmt.Errorf("list RolloutPolicies: %w", err)
 	}
-	var found []fleet.InvalidPolicy
+	var metas v1beta2.ModuleReleaseMetaList
+	if err := api.List(ctx, &metas, client.InNamespace(namespace)); err != nil {
+		return nil, nil, fmt.Errorf("list ModuleReleaseMetas: %w", err)
+	}
+	isModule := func(name string) bool {
+		return slices.ContainsFunc(metas.Items, func(m v1beta2.ModuleReleaseMeta) bool { return m.Spec.ModuleName == name })
+	}
 	for i := range policies.Items {
 		p := &policies.Items[i]
 		if err := course.Validate(p.Spec.Course); err != nil {
-			found = append(found, fleet.InvalidPolicy{Namespace: p.Namespace, Name: p.Name, Problem: err.Error()})
+			invalid = append(invalid, fleet.InvalidPolicy{Namespace: p.Namespace, Name: p.Name, Problem: err.Error()})
+		}
+		if len(p.Spec.Modules) > 0 && !slices.ContainsFunc(p.Spec.Modules, isModule) {
+			unmatched = append(unmatched,
+				fleet.UnmatchedPolicy{Namespace: p.Namespace, Name: p.Name, Modules: p.Spec.Modules})
 		}
 	}
-	return found, nil
+	return invalid, unmatched, nil
 }
 
 // ReadRollouts reads the Rollouts that can hold back versions.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -26,6 +27,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
+
+// objectUID matches the UIDs that API servers assign to objects.
+var objectUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 type enrollFlags struct {
 	selection.Targets
@@ -191,6 +195,10 @@ func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrol
 		kyma.UID = f.uid
 		if err := kyma.Check(); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--kyma-uid: %w", err))
+		}
+		if f.uid != "" && !objectUID.MatchString(f.uid) {
+			return nil, cli.Usage(fmt.Errorf("--kyma-uid %q: must be the UID of the Kyma: kubectl get kyma %s -n %s -o "+
+				"jsonpath={.metadata.uid}", bundle.Bounded(f.uid, bundle.MaxVersionBytes), kyma.Name, kyma.Namespace))
 		}
 		all = append(all, enrolledRuntime{id, kyma})
 	}

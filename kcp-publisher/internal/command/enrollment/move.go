@@ -109,7 +109,7 @@ func (f *moveFlags) assign(
 	if err != nil {
 		return err
 	}
-	next, err := f.findTarget(ctx, api, former, runtime)
+	next, created, err := f.findTarget(ctx, api, former, runtime)
 	if err != nil {
 		return err
 	}
@@ -118,16 +118,23 @@ func (f *moveFlags) assign(
 	if err != nil {
 		return err
 	}
-	before := next.DeepCopy()
+	before, requested := next.DeepCopy(), time.UnixMilli(at).UTC().Format(time.RFC3339Nano)
 	next.Annotations = withEntry(next.Annotations, v1beta2.AnnotationHandOver, proof)
+	next.Annotations[v1beta2.AnnotationReconcileRequested] = requested
 	delete(next.Annotations, v1beta2.AnnotationMovedAway)
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
 	}
 	if err := f.waitUntil(ctx, "the publisher to take over runtime "+runtime, func() (bool, error) {
-		err := api.Get(ctx, client.ObjectKeyFromObject(next), next)
-		return err == nil && plan.AssignedAt(next) >= at, err
+		if err := api.Get(ctx, client.ObjectKeyFromObject(next), next); err != nil {
+			return false, err
+		}
+		return f.isAssigned(next, at, requested)
 	}); err != nil {
+		if created {
+			err = fmt.Errorf("%w (move created Kyma %s/%s, which does not own the runtime yet: repeat the command)", err,
+				next.Namespace, next.Name)
+		}
 		return err
 	}
 	cli.Printf(out, "runtime %s now belongs to Kyma %s/%s and keeps its modules\n", runtime, next.Namespace,
@@ -138,26 +145,41 @@ func (f *moveFlags) assign(
 	return f.remove(ctx, api, former, out)
 }
 
-// findTarget returns the Kyma that the runtime moves to, and creates it if necessary.
+// isAssigned reports whether the publisher has assigned the runtime to a Kyma. It returns an error if the publisher has
+// handled the request without accepting the proof.
+func (f *moveFlags) isAssigned(kyma *v1beta2.Kyma, at int64, requested string) (bool, error) {
+	s := kyma.Status.Runtime
+	switch {
+	case plan.AssignedAt(kyma) >= at:
+		return true, nil
+	case kyma.Status.LastHandledReconcileAt == requested && s != nil && s.Reasons != nil &&
+		s.Reasons.Publish == v1beta2.Reason(reason.DuplicateRuntimeID):
+		return false, fmt.Errorf("the publisher did not accept the token key in folder %s for runtime %s: set --keys to "+
+			"the folder of this fleet's keys", f.dir, plan.RuntimeID(kyma))
+	}
+	return false, nil
+}
+
+// findTarget returns the Kyma that the runtime moves to, and reports whether it has created the Kyma.
 func (f *moveFlags) findTarget(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
-) (*v1beta2.Kyma, error) {
-	next := &v1beta2.Kyma{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.Namespace, Name: f.to}, next)
+) (next *v1beta2.Kyma, created bool, err error) {
+	next = &v1beta2.Kyma{}
+	err = api.Get(ctx, client.ObjectKey{Namespace: f.at.Namespace, Name: f.to}, next)
 	if err == nil && plan.RuntimeID(next) != runtime {
-		return nil,
+		return nil, false,
 			fmt.Errorf("Kyma %s/%s is assigned to runtime %s: set its label %s to %s first", next.Namespace, next.Name,
 				plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
 	}
 	if err == nil && !next.DeletionTimestamp.IsZero() {
-		return nil, fmt.Errorf("Kyma %s/%s is being deleted, so it would remove all modules of runtime %s: choose "+
+		return nil, false, fmt.Errorf("Kyma %s/%s is being deleted, so it would remove all modules of runtime %s: choose "+
 			"another Kyma", next.Namespace, next.Name, runtime)
 	}
 	if !apierrors.IsNotFound(err) {
-		return next, err
+		return next, false, err
 	}
 	if _, err := trust.ParseKyma(f.at.Namespace + "/" + f.to); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--to: %w", err))
+		return nil, false, cli.Usage(fmt.Errorf("--to: %w", err))
 	}
 	next = &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: f.to},
@@ -175,9 +197,9 @@ func (f *moveFlags) findTarget(
 		}
 	}
 	if err := api.Create(ctx, next); err != nil {
-		return nil, fmt.Errorf("create Kyma %s/%s: %w", next.Namespace, next.Name, err)
+		return nil, false, fmt.Errorf("create Kyma %s/%s: %w", next.Namespace, next.Name, err)
 	}
-	return next, nil
+	return next, true, nil
 }
 
 func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {

@@ -301,6 +301,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 		}
 		in.Held, in.RootExpires = known.Held, known.RootExpires
 		in.Trains, in.InvalidPolicies = known.Trains, known.InvalidPolicies
+		in.UnmatchedPolicies = known.UnmatchedPolicies
 		if !root.Expires.IsZero() {
 			in.RootExpires = root.Expires
 		}

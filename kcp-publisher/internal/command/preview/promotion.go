@@ -2,6 +2,8 @@ package preview
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -52,7 +54,11 @@ func (c Objects) PromotionEffect(
 // NoReleaseMeta returns the error for a module without a ModuleReleaseMeta, with the closest known module.
 func NoReleaseMeta(module string, known []string) error {
 	closest := cli.ClosestNames(module, known)
-	if closest == "" {
+	name, _, hasVersion := strings.Cut(module, "@")
+	switch {
+	case hasVersion && slices.Contains(known, name):
+		closest = ": name the module without a version: " + name
+	case closest == "":
 		closest = ": create one with spec.moduleName " + module + " and the version of each channel in spec.channels"
 	}
 	return fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module, closest)

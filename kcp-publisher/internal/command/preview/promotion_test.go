@@ -15,3 +15,10 @@ func TestPromotionOfAModuleWithoutVersionsNamesTheFields(t *testing.T) {
 		}
 	}
 }
+
+func TestPromotionOfAModuleWithAVersionNamesTheModule(t *testing.T) {
+	const want = "module keda@1.9.0: no ModuleReleaseMeta found: name the module without a version: keda"
+	if got := NoReleaseMeta("keda@1.9.0", []string{"keda"}).Error(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -262,6 +262,23 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 	}
 }
 
+func TestStatusListsVersionsIfNoRuntimeRunsTheRequestedOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		filter runtimeFilter
+		want   string
+	}{
+		"version of a tag": {runtimeFilter{module: "scaler", version: "v1.6.0"},
+			"no runtime runs version v1.6.0; the versions are 1."},
+		"version that other runtimes run": {runtimeFilter{module: "scaler", version: "1.6.0"}, ""},
+		"no version":                      {runtimeFilter{failing: true}, ""},
+	} {
+		got := c.filter.otherVersions(sickFleet().Runtimes)
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestStatusWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := indexByKyma(f.filterRuntimes(now.Runtimes))

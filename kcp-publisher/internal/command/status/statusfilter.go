@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,6 +46,32 @@ func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 	return slices.ContainsFunc(r.Modules, func(m fleet.RuntimeModule) bool {
 		return (f.module == "" || m.Name == f.module) && (f.version == "" || m.Version == f.version)
 	})
+}
+
+// maxVersions limits the number of versions in a message.
+const maxVersions = 5
+
+// otherVersions returns a list of the versions that runtimes run if no runtime runs the version of --version.
+func (f *runtimeFilter) otherVersions(all []fleet.Runtime) string {
+	var versions []string
+	for i := range all {
+		for _, m := range all[i].Modules {
+			if m.Version != "" && (f.module == "" || m.Name == f.module) {
+				versions = append(versions, m.Version)
+			}
+		}
+	}
+	slices.Sort(versions)
+	versions = slices.Compact(versions)
+	if f.version == "" || len(versions) == 0 || slices.Contains(versions, f.version) {
+		return ""
+	}
+	more := ""
+	if len(versions) > maxVersions {
+		more = fmt.Sprintf(" and %d more", len(versions)-maxVersions)
+	}
+	return fmt.Sprintf(": no runtime runs version %s; the versions are %s%s", f.version,
+		strings.Join(versions[:min(len(versions), maxVersions)], ", "), more)
 }
 
 // selectedHealth returns the health values that --health, --failing, --behind and --silent select.

@@ -220,7 +220,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out)
 		v.table(out, listed)
 	case v.filter.isSet():
-		fmt.Fprintln(out, "\nno runtimes match the filter")
+		fmt.Fprintln(out, "\nno runtimes match the filter"+v.filter.otherVersions(v.Runtimes))
 	}
 	if left > 0 {
 		cli.Printf(out, "\n%s not listed: use --all\n", terminal.Pluralize(left, "healthy runtime"))

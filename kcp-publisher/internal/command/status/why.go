@@ -68,7 +68,7 @@ func NewWhy() *cobra.Command {
 			if ends := fleet.RootExpiryWarning(whole.RootExpires, time.Now()); ends != nil {
 				answer.Warnings = append(answer.Warnings, *ends)
 			}
-			answer.Warnings = append(answer.Warnings, fleet.PolicyWarnings(whole.InvalidPolicies)...)
+			answer.Warnings = append(answer.Warnings, fleet.PolicyWarnings(whole)...)
 			leftOut, err := controlplane.ReadLeftOut(cmd.Context(), kymas, api.Namespace)
 			if err != nil {
 				return err

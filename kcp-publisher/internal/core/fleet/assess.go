@@ -111,7 +111,7 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 		warn(CertificatesEnd, message)
 	}
 	all = append(all, rejectedVersions(in)...)
-	all = append(all, PolicyWarnings(in.InvalidPolicies)...)
+	all = append(all, PolicyWarnings(in)...)
 	all = append(all, LeftOutWarnings(in.LeftOut)...)
 	all = append(all, blockedTrains(in.Trains)...)
 	silent, reported := f.Summary.Health[Silent], 0
@@ -126,19 +126,25 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 	return all
 }
 
-// PolicyWarnings returns a warning for each invalid RolloutPolicy.
-func PolicyWarnings(policies []InvalidPolicy) []Cause {
+// PolicyWarnings returns a warning for each RolloutPolicy that is invalid or applies to no module.
+func PolicyWarnings(in Input) []Cause {
 	var all []Cause
-	for _, p := range policies {
-		advice := strings.NewReplacer("NAMESPACE", shellWord(p.Namespace, "NAMESPACE"), "POLICY",
-			shellWord(p.Name, "POLICY")).Replace(byName[PolicyInvalid].Advice)
-		all = append(all, Cause{
-			Situation: PolicyInvalid, Subject: p.Name, Advice: advice,
-			Message: cleanText(fmt.Sprintf("RolloutPolicy %s is invalid, so its rollouts do not start: %s", p.Name,
-				p.Problem)),
-		})
+	for _, p := range in.InvalidPolicies {
+		all = append(all, policyWarning(PolicyInvalid, p.Namespace, p.Name,
+			fmt.Sprintf("RolloutPolicy %s is invalid, so its rollouts do not start: %s", p.Name, p.Problem)))
+	}
+	for _, p := range in.UnmatchedPolicies {
+		all = append(all, policyWarning(PolicyUnmatched, p.Namespace, p.Name,
+			fmt.Sprintf("RolloutPolicy %s applies to no module: no ModuleReleaseMeta in namespace %s has the module %s",
+				p.Name, p.Namespace, strings.Join(p.Modules, " or "))))
 	}
 	return all
+}
+
+func policyWarning(situation Situation, namespace, name, message string) Cause {
+	advice := strings.NewReplacer("NAMESPACE", shellWord(namespace, "NAMESPACE"), "POLICY",
+		shellWord(name, "POLICY")).Replace(byName[situation].Advice)
+	return Cause{Situation: situation, Subject: name, Advice: advice, Message: cleanText(message)}
 }
 
 // rejectedVersions returns warnings about channels that offer a version although its rollout was stopped or rolled

@@ -163,6 +163,9 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		"policy is invalid": {
 			Input{InvalidPolicies: []InvalidPolicy{{"kcp-system", "careful", "spec.waves[0].soak"}}}, PolicyInvalid,
 		},
+		"policy names unknown modules only": {
+			Input{UnmatchedPolicies: []UnmatchedPolicy{{"kcp-system", "careful", []string{"kedda"}}}}, PolicyUnmatched,
+		},
 		"promotion train is blocked":        {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
 		"promotion train waits for a time":  {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
 		"three of four runtimes are silent": {Input{Kymas: silent(3)}, FleetSilent},

@@ -358,6 +358,11 @@ var descriptions = []Description{
 	{PolicyInvalid, "",
 		"a RolloutPolicy is invalid: its rollouts do not start, so runtimes keep their versions",
 		"correct the field: kubectl edit rolloutpolicy -n NAMESPACE POLICY"},
+	{PolicyUnmatched, "",
+		"a RolloutPolicy names only modules that the catalog does not have: it has no effect, so all runtimes can get a " +
+			"version at the same time",
+		"correct spec.modules: kubectl edit rolloutpolicy -n NAMESPACE POLICY; or create it in the namespace of the " +
+			"ModuleReleaseMetas"},
 	{
 		TrainBlocked,
 		"",

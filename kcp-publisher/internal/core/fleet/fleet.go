@@ -19,6 +19,8 @@ type Input struct {
 	Trains   []v1alpha1.PromotionPolicy
 	// InvalidPolicies lists the RolloutPolicies that prevent rollouts from starting.
 	InvalidPolicies []InvalidPolicy
+	// UnmatchedPolicies lists the RolloutPolicies that apply to no module.
+	UnmatchedPolicies []UnmatchedPolicy
 	// RootExpires is the expiry of the root of trust, or zero if unknown.
 	RootExpires time.Time
 	// Held is the reason why publishing is stopped for all runtimes. It is empty if publishing is not stopped.
@@ -30,6 +32,12 @@ type Input struct {
 
 // InvalidPolicy is an invalid RolloutPolicy that the API server accepted. Problem names the field.
 type InvalidPolicy struct{ Namespace, Name, Problem string }
+
+// UnmatchedPolicy is a RolloutPolicy whose modules have no ModuleReleaseMeta.
+type UnmatchedPolicy struct {
+	Namespace, Name string
+	Modules         []string
+}
 
 // LeftOutObject is a ModuleTemplate or ModuleReleaseMeta that all bundles omit, because agents would refuse it.
 type LeftOutObject struct {
