@@ -142,7 +142,7 @@ func tutorialScript(t *testing.T, blocks []guides.Block, version string) string 
 func TestTutorialInstallsTheVersionOfTheRelease(t *testing.T) {
 	blocks, err := guides.Read(filepath.Join("..", "..", "docs", "tutorials", "first-clusters.md"))
 	require.NoError(t, err)
-	script := tutorialScript(t, blocks, "0.2.0-rc.1")
-	require.Contains(t, script, "\nVERSION=0.2.0-rc.1 PLATFORM=linux_amd64\n")
-	require.NotContains(t, script, "0.1.0", "the script uses another version")
+	script := tutorialScript(t, blocks, "0.3.0-rc.1")
+	require.Contains(t, script, "\nVERSION=0.3.0-rc.1 PLATFORM=linux_amd64\n")
+	require.NotContains(t, script, "0.2.0", "the script uses another version")
 }
