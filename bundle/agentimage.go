@@ -20,8 +20,8 @@ func ImageDigest(image string) string {
 	return image
 }
 
-// ImageRelease returns the release in the tag of an image reference, such as 1.2.0 for HOST/PATH:1.2.0@sha256:…, or ""
-// if the tag is not the version of a release.
+// ImageRelease returns the release in an image reference's tag, such as 1.2.0 for HOST/PATH:1.2.0@sha256:…, or "" if
+// the tag is not a release version.
 func ImageRelease(image string) string {
 	parsed, err := reference.Parse(image)
 	if tagged, is := parsed.(reference.Tagged); err == nil && is {

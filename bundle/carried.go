@@ -29,8 +29,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate is the signed metadata of an image list. A list with a higher Epoch is newer. Within an epoch, a
-// list with a higher Sequence is newer.
+// CarriedPredicate is an image list's signed metadata. A list with a higher Epoch is newer. Within an epoch, a list
+// with a higher Sequence is newer.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -43,8 +43,8 @@ func (p CarriedPredicate) IsBefore(other CarriedPredicate) bool {
 	return p.Epoch < other.Epoch || p.Epoch == other.Epoch && p.Sequence < other.Sequence
 }
 
-// CarriedImage is a container image or a multi-platform image index. Reference is the image reference in the objects of
-// the modules.
+// CarriedImage is a container image or a multi-platform image index. Reference is the image reference in the modules'
+// objects.
 type CarriedImage struct {
 	Reference string `json:"reference"`
 	// Name is the image's name in the air-gap file, and in the target registry below the registry prefix:
@@ -55,7 +55,7 @@ type CarriedImage struct {
 	SizeBytes int64         `json:"size"`
 }
 
-// Descriptor returns the descriptor of the image's manifest or index.
+// Descriptor returns the descriptor for the image's manifest or index.
 func (i CarriedImage) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: i.MediaType, Digest: i.Digest, Size: i.SizeBytes}
 }
@@ -69,7 +69,7 @@ type carriedStatement struct {
 	Predicate     CarriedPredicate `json:"predicate"`
 }
 
-// NewCarried encodes a list of images and of the bundles that need them. The order of the arguments does not change the
+// NewCarried encodes a list of images and the bundles that need them. The order of the arguments does not change the
 // result.
 func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	images, bundles = slices.Clone(images), slices.Clone(bundles)
@@ -82,16 +82,16 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	return NewBlob(MediaTypeCarried, data), err
 }
 
-// CarriedTag returns the tag of a signed image list with the given digest in the CarriedRepository.
+// CarriedTag returns the tag for a signed image list with the given digest in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag of the runtime's last image list. The publisher sets it in its own registry at an
+// CarriedLastTag returns the tag for the runtime's last image list. The publisher sets it in its own registry at an
 // export. The importer sets it in the target registry at an import.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
 
-// IsCarriedLastTag reports whether a tag has the form of a tag from CarriedLastTag.
+// IsCarriedLastTag reports whether CarriedLastTag could have returned this tag.
 func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLast) }
 
 // ComposeCarried signs an encoded image list and returns the OCI manifest with the signature.
@@ -116,7 +116,7 @@ type VerifiedCarried struct {
 	Predicate CarriedPredicate
 }
 
-// VerifyCarried checks that the list of images in the manifest is signed with a publisher key of the root of trust. The
+// VerifyCarried checks that the image list in the manifest is signed with a publisher key from the root of trust. The
 // error is a *refusal.Error.
 func VerifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, error) {
 	list, refusal := verifyCarried(fetched, root)

@@ -7,12 +7,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// CheckRun requests that the agent runs checks once, independently of a rollout. Checks of the kind Job are not
-// allowed.
+// CheckRun requests that the agent runs checks once, independently of a rollout. Job checks are not allowed.
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
-	// Module is the name of the module to check. The agent runs the checks with the permissions of this module.
+	// Module is the name of the module to check. The agent runs the checks with this module's permissions.
 	Module string `json:"module"`
 	// Checks are sorted by name.
 	Checks []fleet.Check `json:"checks"`
@@ -20,7 +19,7 @@ type CheckRun struct {
 
 const maxCheckRunBytes = 64 << 10
 
-// ParseCheckRun parses the annotation of a Kyma that requests a check run. It returns nil for an empty text.
+// ParseCheckRun parses the annotation on a Kyma that requests a check run. It returns nil for an empty text.
 func ParseCheckRun(text string) (*CheckRun, error) {
 	if text == "" {
 		return nil, nil

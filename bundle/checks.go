@@ -17,9 +17,9 @@ import (
 // with a list "checks".
 const ContentChecks = "checks"
 
-// Limits for the checks of a module. The schema of RolloutPolicy has the same limits.
+// Limits for a module's checks. The RolloutPolicy schema has the same limits.
 const (
-	// MaxChecks limits the number of checks of a module. MaxCheckFor limits how long an agent repeats them.
+	// MaxChecks limits the number of checks per module. MaxCheckFor limits how long an agent repeats them.
 	MaxChecks   = 10
 	MaxCheckFor = 7 * 24 * time.Hour
 	// MinCheckInterval and MaxCheckTimeout limit the load that a check causes in a runtime.
@@ -134,8 +134,8 @@ func checkPath(field, path string) error {
 	return nil
 }
 
-// decimal matches the bounds of a query. The schema of RolloutPolicy has the same pattern. No value exceeds the bound
-// NaN, so a check with this bound would always pass.
+// decimal matches a query's bounds. The RolloutPolicy schema has the same pattern. No value exceeds the bound NaN, so a
+// check with this bound would always pass.
 var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 func checkPromQL(q fleet.PromQLCheck) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Blob is the content of an OCI blob with its descriptor.
+// Blob is an OCI blob's content with its descriptor.
 type Blob struct {
 	Descriptor ocispec.Descriptor
 	Bytes      []byte
@@ -26,7 +26,7 @@ func NewBlob(mediaType string, data []byte) Blob {
 	}
 }
 
-// Documents are the two blobs of a bundle that runtimes with the same modules share.
+// Documents are a bundle's two blobs that runtimes with the same modules share.
 type Documents struct {
 	State   Blob
 	Catalog Blob
@@ -119,5 +119,5 @@ func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 	return NewBlob(ocispec.MediaTypeImageManifest, data), nil
 }
 
-// EmptyBlob returns the blob of the OCI empty descriptor.
+// EmptyBlob returns the blob for the OCI empty descriptor.
 func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }

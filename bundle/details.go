@@ -10,19 +10,19 @@ import (
 type Detail string
 
 const (
-	// DetailEvents adds conditions and recent Events of the objects that keep a module from being ready.
+	// DetailEvents adds conditions and recent Events for objects that keep a module from being ready.
 	DetailEvents Detail = "events"
 	// DetailLogs adds the last log lines of failing containers to the objects that keep a module from being ready.
 	DetailLogs Detail = "logs"
-	// DetailObjects adds the objects of each module with their states.
+	// DetailObjects adds each module's objects with their states.
 	DetailObjects Detail = "objects"
 )
 
 // AllDetails returns all details, sorted.
 func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObjects} }
 
-// ModuleDetails are the requested details of one module. The agent masks the secrets that it recognizes. The publisher
-// does not copy the details to the status of a Kyma.
+// ModuleDetails are the requested details for one module. The agent masks the secrets that it recognizes. The publisher
+// does not copy the details to a Kyma's status.
 type ModuleDetails struct {
 	// Taken is the time when the agent read the details.
 	Taken time.Time `json:"taken"`
@@ -37,7 +37,7 @@ type ModuleDetails struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// DetailedObject is one object of a module.
+// DetailedObject is one module object.
 type DetailedObject struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
@@ -51,7 +51,7 @@ type DetailedObject struct {
 // FailingObject is an object that is not ready.
 type FailingObject struct {
 	DetailedObject
-	// Conditions are the unhealthy conditions of the object, in the form TYPE=STATUS REASON: MESSAGE.
+	// Conditions are the object's unhealthy conditions, in the format TYPE=STATUS REASON: MESSAGE.
 	Conditions []string `json:"conditions,omitempty"`
 	Events     []string `json:"events,omitempty"`
 	// Logs are the last log lines of the object's failing containers.
@@ -66,15 +66,15 @@ type ContainerLog struct {
 	Text     string `json:"text"`
 }
 
-// Limits of details.
+// Limits for details.
 const (
-	// A report lists the failing objects of at most MaxDetailedModules modules.
+	// A report lists the failing objects in at most MaxDetailedModules modules.
 	MaxDetailedModules = 8
-	// MaxFailingObjects limits the failing objects of a module. MaxDetailedObjects limits all objects of a module.
+	// MaxFailingObjects limits a module's failing objects. MaxDetailedObjects limits all of a module's objects.
 	MaxFailingObjects  = 6
 	MaxDetailedObjects = 200
-	// MaxDetailLines limits the conditions of one object, and separately its Events. MaxDetailLogs limits the
-	// containers whose logs are reported for one object.
+	// MaxDetailLines limits one object's conditions, and separately its Events. MaxDetailLogs limits the containers
+	// whose logs are reported for one object.
 	MaxDetailLines = 6
 	MaxDetailLogs  = 3
 	// MaxDetailTextBytes limits one reported condition, Event or log line. MaxLogBytes limits all log lines of one

@@ -3,8 +3,8 @@
 //
 // The control plane (KCP) decides which modules a runtime must run and publishes them in a bundle: one OCI image
 // manifest in a registry, or in a folder that is carried by hand. The runtime's agent pulls that manifest. The two
-// sides never connect directly. The owner of the registry or the network sits between them, so the location of a bundle
-// does not authenticate it.
+// sides never connect directly. The owner of the registry or the network sits between them, so a bundle's location does
+// not authenticate it.
 //
 // # A bundle
 //
@@ -13,8 +13,8 @@
 //	├── layers[0]    Catalog: the modules that this runtime can see, shared in the same way.
 //	└── annotations  dev.kyma-pull.bundle.attestation: the audience, the signer and the validity period
 //
-// The attestation is a sigstore bundle v0.3 with one DSSE signature over an in-toto Statement v1. The subjects of the
-// statement are the sha256 digests of config and layers. Its predicate binds the documents to one runtime, one position
+// The attestation is a sigstore bundle v0.3 with one DSSE signature over an in-toto Statement v1. The statement's
+// subjects are the sha256 digests of config and layers. Its predicate binds the documents to one runtime, one position
 // in that runtime's history (epoch, sequence, previous) and one period of time. A single PUT publishes the signature
 // together with the content, so a reader sees either the old bundle or the new one, never a mix.
 //

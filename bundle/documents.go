@@ -27,15 +27,15 @@ const APIVersion = "kyma-pull.dev/v1"
 type DesiredState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Kyma contains the initial content of the Kyma in the runtime.
+	// Kyma contains the initial content for the Kyma in the runtime.
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
 	// Offers lists the modules that a runtime with autonomy can install without waiting for the control plane, sorted
 	// by module and channel. The agent installs one only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving lists the modules to remove, sorted by name. If the removal of a module is blocked, the module stays
-	// installed in the version of this entry.
+	// Leaving lists the modules to remove, sorted by name. If a module's removal is blocked, the module stays installed
+	// in this entry's version.
 	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems lists the requested modules that could not be fully resolved, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
@@ -46,7 +46,7 @@ type DesiredState struct {
 	Watchers []Watcher `json:"watchers,omitempty"`
 	// Maintenance contains the windows for upgrades that require downtime. Nil allows such upgrades at any time.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is the phase of the runtime's takeover from another product, or empty.
+	// Takeover is the phase in the runtime's takeover from another product, or empty.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Manifest struct {
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
 
-// Content is one blob of a module, identified by repository and digest, never by tag.
+// Content is one module blob, identified by repository and digest, never by tag.
 type Content struct {
 	// Name is the resource's name in the module's OCM component, such as "raw-manifest".
 	Name string `json:"name"`
@@ -102,7 +102,7 @@ type Content struct {
 	SizeBytes  int64         `json:"size"`
 }
 
-// Descriptor returns the descriptor of the content in its repository.
+// Descriptor returns the content's descriptor in its repository.
 func (c Content) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
 }
@@ -283,7 +283,7 @@ func checkHeader(apiVersion, kind, wantKind string) error {
 	return nil
 }
 
-// All returns the Manifests of the modules to install, followed by the Manifests of the modules to remove.
+// All returns the Manifests for modules to install, followed by the Manifests for modules to remove.
 func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Leaving) }
 
 func (s DesiredState) check() error {

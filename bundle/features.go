@@ -21,7 +21,7 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels covers Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate covers the annotation recreate of a Manifest and of objects in a module's content.
+	// FeatureRecreate covers the annotation recreate on a Manifest and on objects in a module's content.
 	FeatureRecreate Feature = "recreate"
 	// FeatureChecks covers Manifest.Checks and ReportedModule.Checks.
 	FeatureChecks Feature = "checks"
@@ -121,7 +121,7 @@ func (m Manifest) Features() []Feature {
 }
 
 // CriticalFeatures returns the features that an agent must support to apply the desired state, sorted. It excludes the
-// features of Settings, because the publisher omits settings that an agent does not support.
+// features in Settings, because the publisher omits settings that an agent does not support.
 func (s DesiredState) CriticalFeatures() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
@@ -136,7 +136,7 @@ func (s DesiredState) CriticalFeatures() []Feature {
 	return slices.Compact(all)
 }
 
-// Features returns all features that the desired state uses, including the features of its settings, sorted.
+// Features returns all features that the desired state uses, including the features in its settings, sorted.
 func (s DesiredState) Features() []Feature {
 	all := append(s.CriticalFeatures(), s.Settings.Features()...)
 	slices.Sort(all)

@@ -19,8 +19,8 @@ func (p Predicate) Owner() trust.Kyma {
 }
 
 // Owner returns the Kyma whose bundles the runtime accepts, or the zero value if the runtime has none. It is the Kyma
-// in the bootstrap Secret if the token in that Secret is newer than the token of the last accepted bundle. Otherwise,
-// it is the Kyma of the last accepted bundle.
+// in the bootstrap Secret if the token in that Secret is newer than the last accepted bundle's token. Otherwise, it is
+// the last accepted bundle's Kyma.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.IsReassigned() {
 		return t.Assigned.Kyma
@@ -34,8 +34,8 @@ func (t Trust) IsReassigned() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// ownerAfter returns the owner of the runtime once it accepts the statement. A statement changes the owner only if it
-// is addressed to the agent's key.
+// ownerAfter returns the runtime's owner once the runtime accepts the statement. A statement changes the owner only if
+// it is addressed to the agent's key.
 func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
 		return t.Last.Kyma
@@ -68,7 +68,7 @@ func isSameName(found, expected trust.Kyma) bool {
 }
 
 // checkOwner refuses a report from a runtime that belongs to another Kyma. It compares only name and namespace, because
-// the UID of a Kyma changes when an operator rebuilds the control plane.
+// a Kyma's UID changes when an operator rebuilds the control plane.
 func (from Reporter) checkOwner(report Report) *refusal.Error {
 	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) ||
 		slices.ContainsFunc(from.Former, report.Owner.SameName) {

@@ -15,16 +15,16 @@ const (
 	MaxLayerBytes = 32 << 20
 	// MaxBundleBytes limits a bundle together with all referenced content.
 	MaxBundleBytes = 256 << 20
-	// MaxManifests limits the modules of one runtime. Kyma has about 20 modules.
+	// MaxManifests limits the modules in one runtime. Kyma has about 20 modules.
 	MaxManifests = 500
 	// MaxCatalogEntryBytes limits one ModuleTemplate or ModuleReleaseMeta in a Catalog. A Kyma ModuleTemplate with an
 	// inline descriptor is 6 KiB.
 	MaxCatalogEntryBytes = 256 << 10
-	// MaxChannels limits the channels of one ModuleReleaseMeta.
+	// MaxChannels limits the channels in one ModuleReleaseMeta.
 	MaxChannels = 32
-	// MaxManifestsBytes limits the encoded Manifests of a DesiredState.
+	// MaxManifestsBytes limits the encoded Manifests in a DesiredState.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
-	// MaxOffers limits the Offers of a DesiredState. It allows 500 modules in four channels each.
+	// MaxOffers limits the Offers in a DesiredState. It allows 500 modules in four channels each.
 	MaxOffers = 2_000
 )

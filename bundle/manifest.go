@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all other fields.
+// manifestShape has every field that a manifest in this format can have. Strict decoding refuses all other fields.
 type manifestShape struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -61,8 +61,8 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 		return ocispec.Manifest{},
 			refusal.New(refusal.MediaType, "artifact type is %q, must be %q", shape.ArtifactType, artifactType)
 	}
-	// The signature does not cover annotations. If other annotations were allowed, the owner of the registry could
-	// create any number of manifests with different digests for the same bundle.
+	// The signature does not cover annotations. If other annotations were allowed, the registry's owner could create
+	// any number of manifests with different digests for the same bundle.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
 			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)
@@ -84,8 +84,8 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 		return manifest, refused
 	}
 	if len(manifest.Layers) != 1 {
-		return manifest,
-			refusal.New(refusal.MediaType, "bundle has %d layers, must have only the catalog", len(manifest.Layers))
+		return manifest, refusal.New(refusal.MediaType,
+			"bundle has %d layers, must have exactly one: the catalog", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {

@@ -29,22 +29,22 @@ const (
 	PredicateCarried      = "https://kyma-pull.dev/carried/v1"
 )
 
-// Tags of the bundle (TagDesired) and the report (TagLatest) of each runtime.
+// Tags for each runtime's bundle (TagDesired) and report (TagLatest).
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
-	// TagRoot is the prefix of the tags of the root of trust, such as root-2 for version 2.
+	// TagRoot is the prefix for root of trust tags, such as root-2 for version 2.
 	TagRoot = "root-"
 )
 
-// Repositories that all runtimes of a fleet share. The paths are relative to the registry prefix.
+// Repositories that all runtimes in a fleet share. The paths are relative to the registry prefix.
 const (
-	// ContentRepository contains the content of modules. Every runtime can read it.
+	// ContentRepository contains module content. Every runtime can read it.
 	ContentRepository = "content"
-	// DocumentsRepository contains the documents of all bundles. Runtimes cannot read it, to keep the modules of other
-	// runtimes private.
+	// DocumentsRepository contains all bundles' documents. Runtimes cannot read it, to keep other runtimes' modules
+	// private.
 	DocumentsRepository = "documents"
-	// TrustRepository contains the versions of the root of trust.
+	// TrustRepository contains the root of trust versions.
 	TrustRepository = "trust"
 	// PruningRepository stores the time when each manifest became unused. The command `prune` writes it.
 	PruningRepository = "pruning"
@@ -53,15 +53,15 @@ const (
 // CarriedRepository contains the signed image lists of air-gap files. The path is relative to the registry prefix.
 const CarriedRepository = "carried"
 
-// ImageRepository returns the repository to which an import copies the images of another repository, such as
+// ImageRepository returns the repository to which an import copies another repository's images, such as
 // images/ghcr.io/org/app. The path is relative to the registry prefix.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
-// DesiredRepository returns the repository of a runtime's bundle. The path is relative to the registry prefix.
+// DesiredRepository returns the repository for a runtime's bundle. The path is relative to the registry prefix.
 func DesiredRepository(runtime string) string { return "runtimes/" + runtime }
 
-// ReportRepository returns the repository of a runtime's report. The path is relative to the registry prefix.
+// ReportRepository returns the repository for a runtime's report. The path is relative to the registry prefix.
 func ReportRepository(runtime string) string { return "reports/" + runtime }
 
-// RootTag returns the tag of a version of the root of trust in the TrustRepository.
+// RootTag returns the tag for a root of trust version in the TrustRepository.
 func RootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }

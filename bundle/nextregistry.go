@@ -10,17 +10,17 @@ import (
 	"github.com/distribution/reference"
 )
 
-// NextRegistry announces the location and the CA certificates of the fleet's registry before they change. Agents use
+// NextRegistry announces the location and the CA certificates for the fleet's registry before they change. Agents use
 // them in addition to the current location and CA certificates.
 type NextRegistry struct {
 	// Location is HOST[:PORT]/PATH, or empty if the location does not change. Agents look for bundles in both
 	// locations.
 	Location string `json:"location,omitempty"`
-	// CA is a PEM bundle of CA certificates for registries, or empty if the CA does not change.
+	// CA is a PEM bundle with CA certificates for registries, or empty if the CA does not change.
 	CA string `json:"ca,omitempty"`
 }
 
-// Limits of NextRegistry.
+// Limits for NextRegistry.
 const (
 	maxLocationBytes = 512
 	// MaxCABytes limits the size of the PEM text, and maxCACertificates the number of certificates in it.

@@ -14,7 +14,7 @@ type Bundle struct {
 	Modules Catalog
 }
 
-// Open checks the digests of the two blobs and decodes them. The error is a *refusal.Error.
+// Open checks the two blobs' digests and decodes them. The error is a *refusal.Error.
 func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Origin identifies the version and content of an installed module, and the bundle that contained this version.
+// Origin identifies an installed module's version and content, and the bundle that contained this version.
 type Origin struct {
 	Module    string         `json:"module"`
 	Channel   string         `json:"channel,omitempty"`
@@ -35,7 +35,7 @@ type BundleIdentity struct {
 	IssuedAt  time.Time     `json:"issuedAt"`
 	ExpiresAt time.Time     `json:"expiresAt"`
 	Previous  *Position     `json:"previous,omitempty"`
-	// PublisherKey is the thumbprint of the signing key. RootVersion is the root of trust's version when the bundle was
+	// PublisherKey is the signing key's thumbprint. RootVersion is the root of trust's version when the bundle was
 	// issued.
 	PublisherKey string `json:"publisherKey"`
 	RootVersion  int64  `json:"rootVersion"`

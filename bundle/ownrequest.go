@@ -15,7 +15,7 @@ type OwnRequest struct {
 	Ignored []Problem
 }
 
-// LimitRequest removes mandatory modules and duplicates from the modules of a runtime's Kyma. A runtime cannot
+// LimitRequest removes mandatory modules and duplicates from the modules in a runtime's Kyma. A runtime cannot
 // configure a mandatory module.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
@@ -42,7 +42,7 @@ func (r OwnRequest) Contains(module string) bool {
 	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-// PolicyFor returns the policy that the runtime's Kyma sets for the default CR of a module.
+// PolicyFor returns the policy that the runtime's Kyma sets for a module's default CR.
 func (r OwnRequest) PolicyFor(module string) v1beta2.CustomResourcePolicy {
 	for _, m := range r.Modules {
 		if m.Name == module {

@@ -74,9 +74,9 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked returns an error if the Manifest installs resources other than those of the released component, or
-// creates another default CR. descriptor is the released component. released is the default CR in the release, or nil
-// if the release does not contain one.
+// checkLocked returns an error if the Manifest installs resources that are not in the released component, or creates a
+// different default CR. descriptor is the released component. released is the default CR in the release, or nil if the
+// release does not contain one.
 func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)
@@ -142,12 +142,12 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	return nil
 }
 
-// ContentDefaultCR is the name of the component resource with the released default CR of a module. Kyma's modulectl
-// uses the same name.
+// ContentDefaultCR is the name of the component resource with a module's released default CR. Kyma's modulectl uses the
+// same name.
 const ContentDefaultCR = "default-cr"
 
-// Evidence returns the content that proves the release of a module: the documents in Release, and the released default
-// CR if the Manifest has a default CR.
+// Evidence returns the content that proves a module's release: the documents in Release, and the released default CR if
+// the Manifest has a default CR.
 func (m Manifest) Evidence() []Content {
 	evidence := slices.Clone(m.Release)
 	if c, ok := m.releasedDefaultCR(); ok {
@@ -164,8 +164,8 @@ func (m Manifest) releasedDefaultCR() (Content, bool) {
 	return m.Content[at], true
 }
 
-// CanProveRelease reports whether the Manifest contains the proof of release that agents require if the root of trust
-// has release keys.
+// CanProveRelease reports whether the Manifest contains the release proof that agents require if the root of trust has
+// release keys.
 func (m Manifest) CanProveRelease() bool {
 	_, ok := m.releasedDefaultCR()
 	return len(m.Release) > 0 && (ok || m.Spec.Resource == nil) && ModuleOf(m.Component) == m.Module

@@ -16,8 +16,8 @@ import (
 // Report is a runtime's report about itself, signed with the runtime's key.
 type Report struct {
 	Runtime string `json:"runtime"`
-	// Fleet is the name of the fleet in the runtime's root of trust. It prevents the publisher of another fleet from
-	// accepting the report.
+	// Fleet is the fleet name in the runtime's root of trust. It prevents another fleet's publisher from accepting the
+	// report.
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence increases with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
@@ -35,8 +35,8 @@ type Report struct {
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules lists the installed modules, including modules that the bundle no longer contains, and the modules of the
-	// bundle whose Manifest is missing, sorted by name.
+	// Modules lists the installed modules, including modules that the bundle no longer contains, and the bundle's
+	// modules whose Manifest is missing, sorted by name.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
@@ -56,7 +56,7 @@ type Report struct {
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
-	// Secrets is the outcome for the Secrets of the applied bundle, or nil if the bundle has no Secrets.
+	// Secrets is the outcome for the applied bundle's Secrets, or nil if the bundle has no Secrets.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched lists the object changes that the agent observed for the Watchers in the applied bundle, sorted by
 	// Watcher.
@@ -70,8 +70,8 @@ type Report struct {
 	Features []Feature `json:"features,omitempty"`
 	// Owner is the Kyma that the runtime belongs to, or nil if the agent does not know its Kyma yet.
 	Owner *trust.Kyma `json:"owner,omitempty"`
-	// Instance is a random value that the agent chooses when it starts. Different values in the reports of one runtime
-	// show that two agents use the same key.
+	// Instance is a random value that the agent chooses when it starts. Different values in one runtime's reports show
+	// that two agents use the same key.
 	Instance string `json:"instance,omitempty"`
 	// Follows is the digest of the agent's previous report in the registry, or empty for the first report.
 	Follows digest.Digest `json:"follows,omitempty"`
@@ -84,16 +84,16 @@ type Report struct {
 
 // Truncated lists the omitted parts of a report.
 type Truncated struct {
-	// Details is true if the report omits details of modules.
+	// Details is true if the report omits module details.
 	Details bool `json:"details,omitempty"`
 	// Messages is true if messages were shortened or omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
-	// Lists is true if the report omits entries of Watched or Decided.
+	// Lists is true if the report omits entries from Watched or Decided.
 	Lists bool `json:"lists,omitempty"`
 	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Requested is the number of modules in the spec of the runtime's Kyma that the report omits.
+	// Requested is the number of omitted modules from the runtime's Kyma spec.
 	Requested int `json:"asked,omitempty"`
 }
 
@@ -141,12 +141,12 @@ type ReportedModule struct {
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Message explains the reason, in at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance is true if an upgrade of the module waits for a maintenance window.
+	// Maintenance is true if a module upgrade waits for a maintenance window.
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
-	// Checks are the results of the checks in the module's Manifest, sorted by name.
+	// Checks are the results for the checks in the module's Manifest, sorted by name.
 	Checks []ReportedCheck `json:"checks,omitempty"`
 	// Details are the details that the operator requested, or nil.
 	Details *ModuleDetails `json:"details,omitempty"`
@@ -162,7 +162,7 @@ type ReportedCheck struct {
 
 // ReportedTrouble describes objects that an agent could not write.
 type ReportedTrouble struct {
-	// Reason is the reason of the condition Synced on the Kyma.
+	// Reason is the reason for the condition Synced on the Kyma.
 	Reason string `json:"reason"`
 	// Message lists the objects and the cause, in at most MaxMessageBytes.
 	Message string `json:"message"`
@@ -172,7 +172,7 @@ type ReportedTrouble struct {
 
 // ReportedSecrets is the result of applying a runtime's Secrets.
 type ReportedSecrets struct {
-	// Revision is the field Revision of the sealed Secrets in the applied bundle.
+	// Revision is the field Revision from the sealed Secrets in the applied bundle.
 	Revision string `json:"revision"`
 	// Reason is the reason why Secrets differ from the bundle: one of reason.Secrets, or empty.
 	Reason reason.Reason `json:"reason,omitempty"`

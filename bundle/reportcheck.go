@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of reports. Agents comply with these limits, and control planes refuse a report that exceeds a limit.
+// Limits for reports. Agents comply with these limits, and control planes refuse a report that exceeds a limit.
 const (
 	// MaxModuleNameBytes limits the requested name of a module. NAMESPACE/NAME is the longest form.
 	MaxModuleNameBytes = maxNamespaceBytes + 1 + maxNameBytes
@@ -25,9 +25,9 @@ const (
 // milliseconds.
 func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of an agent's next report. last is the sequence of its previous report, or 0.
-// now is the runtime's clock. verified is the latest time in a signed document that the agent verified, or zero. If now
-// is later than verified by more than trust.MaxClockSkew, the sequence is based on verified.
+// NextReportSequence returns the sequence for an agent's next report. last is its previous report's sequence, or 0. now
+// is the runtime's clock. verified is the latest time in a signed document that the agent verified, or zero. If now is
+// later than verified by more than trust.MaxClockSkew, the sequence is based on verified.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0
@@ -38,8 +38,7 @@ func NextReportSequence(last int64, now, verified time.Time) int64 {
 	return NextSequence(last, now)
 }
 
-// CheckReportTime returns a refusal if the time or sequence of the report is ahead of now by more than
-// trust.MaxClockSkew.
+// CheckReportTime returns a refusal if the report's time or sequence is ahead of now by more than trust.MaxClockSkew.
 func CheckReportTime(report Report, now time.Time) *refusal.Error {
 	if !report.Time.After(now.Add(trust.MaxClockSkew)) && report.Sequence <= maxReportSequence(now) {
 		return nil

@@ -12,7 +12,7 @@ import (
 // Reporter contains the control plane's data about the runtime that sent a report.
 type Reporter struct {
 	Runtime string
-	// Fleet is the fleet's name in the root of trust, or empty to accept reports of any fleet.
+	// Fleet is the fleet's name in the root of trust, or empty to accept reports from any fleet.
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
@@ -27,7 +27,7 @@ type Reporter struct {
 	// The zero value disables this check.
 	Now time.Time
 	// Content returns an error for a report with implausible content. If the function is nil, VerifyReport checks only
-	// the limits of Report.Check.
+	// the limits in Report.Check.
 	Content func(Report) error
 	// Known is the digest AcceptedReport.Content of the last accepted report. VerifyReport does not call the function
 	// Content for a report with the same digest.

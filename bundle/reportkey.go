@@ -10,7 +10,7 @@ import (
 
 // reportKey returns the key that must have signed the report: the enrolled key, or a new key from the report's
 // enrollment or certificate. The payload is not authenticated yet. Reading the new key from it is safe, because an
-// enrollment must contain a proof of the token and the control plane issues the certificates.
+// enrollment must contain a proof that the agent has the token, and the control plane issues the certificates.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {

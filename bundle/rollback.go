@@ -32,7 +32,7 @@ func (b Bundle) IsAutonomous() bool {
 	return b.State.Settings.Autonomy == AutonomyCatalog && !b.Statement.Predicate.Deleting && b.State.Takeover == ""
 }
 
-// Offer returns the bundle's offer of the given version of a module, or nil if the bundle does not contain it.
+// Offer returns the bundle's offer for the given module version, or nil if the bundle does not contain it.
 func (b Bundle) Offer(module, version string) *Manifest {
 	i := slices.IndexFunc(b.State.Offers, func(m Manifest) bool { return m.Module == module && m.Version == version })
 	if i < 0 {

@@ -19,12 +19,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Sealed contains the Secrets of a runtime, encrypted for the runtime. A statement without Sealed leaves the runtime's
+// Sealed contains a runtime's Secrets, encrypted for the runtime. A statement without Sealed leaves the runtime's
 // Secrets unchanged.
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
-	// Recipient is the age recipient (public key) of the runtime.
+	// Recipient is the runtime's age recipient (public key).
 	Recipient string `json:"recipient"`
 	// Revision changes with the Secrets. It does not reveal their content.
 	Revision string `json:"revision"`
@@ -32,14 +32,14 @@ type Sealed struct {
 	Data []byte `json:"data"`
 }
 
-// Limits of sealed Secrets. They are part of an attestation, which is limited to 64 KiB.
+// Limits for sealed Secrets. They are part of an attestation, which is limited to 64 KiB.
 const (
 	MaxSealedBytes    = 24 << 10
 	MaxSecrets        = 64
 	MaxSecretRemovals = 256
 )
 
-// Secrets are the Secrets of one runtime. The agent does not change other Secrets.
+// Secrets are one runtime's Secrets. The agent does not change other Secrets.
 type Secrets struct {
 	Secrets []RuntimeSecret `json:"secrets"`
 	// Removals lists the Secrets to remove, as NAMESPACE/NAME.
@@ -54,7 +54,7 @@ type RuntimeSecret struct {
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is the module that needs the Secret, or empty. Revision changes if the content of the Secret changes.
+	// Module is the module that needs the Secret, or empty. Revision changes if the Secret's content changes.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
@@ -115,7 +115,7 @@ func (s Secrets) check() error {
 	return nil
 }
 
-// CheckRecipient returns an error if the text is not an X25519 recipient of age.
+// CheckRecipient returns an error if the text is not an X25519 age recipient.
 func CheckRecipient(recipient string) error {
 	_, err := parseRecipient(recipient)
 	return err
@@ -133,8 +133,8 @@ func parseRecipient(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// RevisionFor returns the revision of the Secrets for a recipient. It does not include a digest of the content, because
-// a digest of a short password would reveal the password.
+// RevisionFor returns the Secrets' revision for a recipient. It does not include a digest of the content, because a
+// digest of a short password would reveal the password.
 func (s Secrets) RevisionFor(recipient string) string {
 	lines := []string{recipient}
 	for _, one := range sortSecrets(s.Secrets) {
@@ -158,7 +158,7 @@ type sealedContent struct {
 	Secrets
 }
 
-// Seal encrypts the Secrets of a runtime for its recipient. The output differs each time, so compare revisions instead.
+// Seal encrypts a runtime's Secrets for its recipient. The output differs each time, so compare revisions instead.
 func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	to, err := parseRecipient(recipient)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 }
 
 const (
-	// ageBytes is an upper bound for the overhead of age with one recipient.
+	// ageBytes is an upper bound for age's overhead with one recipient.
 	ageBytes = 512
 	// maxRemovalsBytes limits the removals in one Sealed, so that they leave space for Secrets.
 	maxRemovalsBytes = 4 << 10
@@ -255,12 +255,12 @@ func (s Secrets) fittingRemovals() []string {
 func encodedBytes(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("secrets always encode: %v", err)) // a struct of strings and bytes always encodes
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // strings and bytes always encode
 	}
 	return len(data)
 }
 
-// Open decrypts the sealed Secrets of the runtime with the identity. Errors never contain content.
+// Open decrypts the runtime's sealed Secrets with the identity. Errors never contain content.
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
 		return Secrets{},

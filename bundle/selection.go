@@ -14,7 +14,7 @@ const (
 	config      = "config"
 )
 
-// Selection contains the resources of a component to install.
+// Selection contains the component resources to install.
 type Selection struct {
 	Install ocm.Resource
 	Type    v1beta2.ImageSpecType

@@ -22,8 +22,8 @@ type Settings struct {
 	Mirrors map[string]string `json:"mirrors,omitempty"`
 	// ImagePaths are the fields of custom resources that contain image references.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-	// ImagePullSecret is the name of the Secret in the runtime's namespace kyma-system with which the pods of modules
-	// pull images.
+	// ImagePullSecret is the name of the Secret in the runtime's namespace kyma-system that module pods use to pull
+	// images.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
@@ -32,15 +32,15 @@ type Settings struct {
 	Autonomy string `json:"autonomy,omitempty"`
 	// Details are the details that the agent adds to its reports, sorted.
 	Details []Detail `json:"details,omitempty"`
-	// CheckRun requests one measurement of checks, or is nil.
+	// CheckRun requests one check measurement, or is nil.
 	CheckRun *CheckRun `json:"checkRun,omitempty"`
-	// Agent is the image of the agent, by digest. If empty, the agent keeps the image of its installation.
+	// Agent is the image of the agent, by digest. If empty, the agent keeps the image from its installation.
 	Agent string `json:"agent,omitempty"`
-	// NextRegistry announces the next registry of the fleet. It is nil if the registry does not change.
+	// NextRegistry announces the fleet's next registry. It is nil if the registry does not change.
 	NextRegistry *NextRegistry `json:"nextRegistry,omitempty"`
 }
 
-// AutonomyCatalog allows a runtime to install modules from the Offers of its last bundle.
+// AutonomyCatalog allows a runtime to install modules from the Offers in its last bundle.
 const AutonomyCatalog = "Catalog"
 
 // ImagePath identifies a field that contains an image reference.
@@ -51,7 +51,7 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the only labels of kyma-system that a bundle's settings can change. Other labels could disable
+// NamespaceLabelKeys are the only labels on kyma-system that a bundle's settings can change. Other labels could disable
 // the runtime's own policies.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
@@ -154,7 +154,7 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Steps returns the field names of the path; "*" selects all entries of a map or list.
+// Steps returns the field names in the path; "*" selects all entries of a map or list.
 func (p ImagePath) Steps() ([]string, error) {
 	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
 	for _, step := range steps {
@@ -219,8 +219,8 @@ func (s Settings) MirroredName(name string) string {
 	return s.Mirrors[best] + strings.TrimPrefix(name, best)
 }
 
-// ImageRules is the value of v1beta2.AnnotationImages on a Manifest. It configures how the agent rewrites the images of
-// a module.
+// ImageRules is the value of v1beta2.AnnotationImages on a Manifest. It configures how the agent rewrites a module's
+// images.
 type ImageRules struct {
 	// Settings contains only the mirrors, the image paths and the pull Secret.
 	Settings

@@ -30,15 +30,15 @@ type Subject struct {
 // Predicate is the part of a bundle that is specific to one runtime.
 type Predicate struct {
 	Audience Audience `json:"audience"`
-	// Epoch is the epoch of the root of trust. In a new epoch, Sequence starts again.
+	// Epoch is the root of trust's epoch. In a new epoch, Sequence starts again.
 	Epoch int64 `json:"epoch"`
-	// Sequence increases with every bundle of a runtime; see NextSequence.
+	// Sequence increases with every bundle for a runtime; see NextSequence.
 	Sequence  int64     `json:"sequence"`
 	IssuedAt  time.Time `json:"issuedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
 	// Previous is the previous bundle, or nil for the first bundle.
 	Previous *Position `json:"previous,omitempty"`
-	// KymaGeneration is the metadata.generation of the Kyma in the runtime. The bundle was built for this generation. 0
+	// KymaGeneration is the Kyma's metadata.generation in the runtime. The bundle was built for this generation. 0
 	// means unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
 	// KymaSpec is the RequestDigest of a Kyma spec, or empty. The bundle was built for this spec.
@@ -58,7 +58,7 @@ type Predicate struct {
 	Certificate string `json:"certificate,omitempty"`
 	// Sealed contains the runtime's Secrets, or nil to leave them unchanged.
 	Sealed *Sealed `json:"sealed,omitempty"`
-	// RootVersion is the version of the root of trust when the bundle was issued.
+	// RootVersion is the root of trust version when the bundle was issued.
 	RootVersion int64 `json:"rootVersion"`
 	// Source is the Git commit from which the bundle was built, or nil. It can be older than the latest commit if later
 	// commits do not affect the runtime.
@@ -69,14 +69,14 @@ type Predicate struct {
 	Values Values `json:"values,omitempty"`
 	// Kyma identifies the runtime's Kyma in the control plane. Publishers before 0.1.0 omit it.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
-	// FormerKymas are the previous Kymas of the runtime, newest last, at most MaxFormerKymas. Agents that enrolled with
-	// one of these Kymas accept the statement.
+	// FormerKymas are the runtime's previous Kymas, newest last, at most MaxFormerKymas. Agents that enrolled with one
+	// of these Kymas accept the statement.
 	FormerKymas []trust.Kyma `json:"formerKymas,omitempty"`
 }
 
-// Source is a commit of the Git repository that defines the fleet.
+// Source is a commit in the Git repository that defines the fleet.
 type Source struct {
-	// Repository is the URL of the Git repository without credentials.
+	// Repository is the Git repository's URL without credentials.
 	Repository string `json:"repository"`
 	// Commit is the full commit hash in hexadecimal.
 	Commit string `json:"commit"`
@@ -84,7 +84,7 @@ type Source struct {
 
 func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
 
-// Rollback is the return of a module to an older version.
+// Rollback returns a module to an older version.
 type Rollback struct {
 	Module string `json:"module"`
 	// From is the newest installed version that the agent can replace with version To.
@@ -96,7 +96,7 @@ type Rollback struct {
 // revoked, so no agent accepts the bundle.
 const AudienceNone = "nobody"
 
-// Audience identifies the recipient of a bundle. Runtime is always set.
+// Audience identifies a bundle's recipient. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`
 	// ClusterUID is the UID of the kube-system namespace in the enrolled cluster. Agents in other clusters refuse the
@@ -106,7 +106,7 @@ type Audience struct {
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`
 }
 
-// Position identifies a bundle in the history of one runtime.
+// Position identifies a bundle in one runtime's history.
 type Position struct {
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`

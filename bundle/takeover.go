@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TakeoverPhase is the phase of a runtime's takeover from Kyma's lifecycle-manager. It is empty if no takeover is in
+// TakeoverPhase is the phase in a runtime's takeover from Kyma's lifecycle-manager. It is empty if no takeover is in
 // progress.
 type TakeoverPhase string
 
@@ -24,9 +24,9 @@ const (
 	TakeoverRelease TakeoverPhase = "release"
 )
 
-// Limits of takeovers.
+// Limits for takeovers.
 const (
-	// MaxInherited limits the inherited objects of all modules of a runtime.
+	// MaxInherited limits the inherited objects of all modules in a runtime.
 	MaxInherited = 5_000
 	// MaxRemovedReported limits the removed objects in a report.
 	MaxRemovedReported = 64
@@ -54,7 +54,7 @@ func (o ObjectRef) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// compareObjects ignores the API version, because an object is available in all API versions of its kind.
+// compareObjects ignores the API version, because an object is available in all of its kind's API versions.
 func compareObjects(a, b ObjectRef) int {
 	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -113,7 +113,7 @@ func (p TakeoverPhase) isKnown() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
-// ReportedTakeover is the runtime's progress in the takeover phase of the applied bundle.
+// ReportedTakeover is the runtime's progress in the applied bundle's takeover phase.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
 	// Done is true once the agent has completed the phase.

@@ -8,12 +8,12 @@ import (
 // MaxMessageBytes limits one message in a report.
 const MaxMessageBytes = 512
 
-// MaxNoteBytes is the API's size limit for the note of an Event.
+// MaxNoteBytes is the API's size limit for an Event's note.
 //
 // Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
 const MaxNoteBytes = 1024
 
-// Bounded makes a text printable and truncates it to at most the given number of bytes. It never splits a character.
+// Bounded makes text printable and truncates it to at most the given number of bytes. It never splits a character.
 func Bounded(text string, most int) string {
 	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")

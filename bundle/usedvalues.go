@@ -25,7 +25,7 @@ func (m Manifest) UsedValues() []string {
 	return slices.Compact(names)
 }
 
-// UsedValues returns the names of the values that the state's modules use, sorted.
+// UsedValues returns the value names that the state's modules use, sorted.
 func (s DesiredState) UsedValues() []string {
 	var names []string
 	for _, manifests := range [][]Manifest{s.Manifests, s.Offers, s.Leaving} {

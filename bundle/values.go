@@ -15,7 +15,7 @@ import (
 // Values are named values of one runtime. A module can refer to a value in its default CR and its chart values as
 // ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists NAME in AnnotationUsesValues. See ValueRef for types.
 //
-// A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY of the Kyma in KCP.
+// A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY on the Kyma in KCP.
 type Values map[string]string
 
 // Limits of values. An attestation contains the values and the sealed Secrets, and has a limit of 64 KiB.
@@ -55,8 +55,8 @@ func (v Values) Check() error {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }
 
-// ParseValues parses the AnnotationValues of a Kyma in KCP, a JSON object of strings. Names with LabelValuePrefix are
-// not allowed.
+// ParseValues parses the annotation AnnotationValues on a Kyma in KCP, a JSON object with string values. Names with
+// LabelValuePrefix are not allowed.
 func ParseValues(text string) (Values, error) {
 	if text == "" {
 		return nil, nil
@@ -166,7 +166,7 @@ func (v ModuleValues) InvalidRefs() []ValueRef {
 	return refs
 }
 
-// String returns the values as JSON for the annotation AnnotationValues of a Manifest. Without values, it returns "".
+// String returns the values as JSON for the annotation AnnotationValues on a Manifest. Without values, it returns "".
 func (v ModuleValues) String() string {
 	if len(v) == 0 {
 		return ""
@@ -178,7 +178,7 @@ func (v ModuleValues) String() string {
 	return string(text)
 }
 
-// ParseModuleValues parses the annotation AnnotationValues of a Manifest.
+// ParseModuleValues parses the annotation AnnotationValues on a Manifest.
 func ParseModuleValues(text string) (ModuleValues, error) {
 	if text == "" {
 		return nil, nil

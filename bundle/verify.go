@@ -91,7 +91,7 @@ type signedBy struct {
 }
 
 // publisherKey returns the publisher key with this thumbprint from root or one of the former roots, or nil. It ignores
-// keys of the former roots that root revokes.
+// keys from the former roots that root revokes.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {

@@ -20,15 +20,15 @@ type Fetched struct {
 type Trust struct {
 	Root    trust.Root
 	Runtime string
-	// ClusterUID and KeyThumbprint identify the runtime. Verify compares them with the audience of the bundle, unless
-	// they are empty.
+	// ClusterUID and KeyThumbprint identify the runtime. Verify compares them with the bundle's audience, unless they
+	// are empty.
 	ClusterUID    string
 	KeyThumbprint string
-	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 means MaxClockSkew.
+	// ClockSkew limits how far a bundle's issue time can be ahead of the runtime's clock. 0 means MaxClockSkew.
 	ClockSkew time.Duration
 	// Last is the last accepted bundle.
 	Last Accepted
-	// Assigned is the Kyma of the bootstrap Secret, or zero if no bootstrap Secret exists.
+	// Assigned is the Kyma in the bootstrap Secret, or zero if no bootstrap Secret exists.
 	Assigned Assigned
 	// Installed contains the installed versions by module. Verify refuses downgrades unless the statement lists the
 	// rollback. Nil disables the check.
@@ -46,8 +46,8 @@ type Accepted struct {
 	// NewestTime is the latest time in a verified statement. If the runtime's clock is behind NewestTime, Verify uses
 	// NewestTime as the current time.
 	NewestTime time.Time `json:"newestTime"`
-	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is the expiry of the newest token
-	// that assigned the runtime, in Unix seconds.
+	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is when the newest token that
+	// assigned the runtime expires, in Unix seconds.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
@@ -55,6 +55,6 @@ type Accepted struct {
 // Assigned is the Kyma in the runtime's bootstrap Secret.
 type Assigned struct {
 	Kyma trust.Kyma
-	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds.
+	// TokenExpires is when the token in the same Secret expires, in Unix seconds.
 	TokenExpires int64
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Limits of watchers. Each watcher opens a watch in every runtime.
+// Limits for watchers. Each watcher opens a watch in every runtime.
 const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
@@ -24,7 +24,7 @@ const (
 	maxNamespaceBytes    = 63
 )
 
-// Watcher requests immediate reports of changes to one resource in the runtime.
+// Watcher requests immediate reports about changes to one resource in the runtime.
 type Watcher struct {
 	// Name is the name of the Watcher in the control plane.
 	Name     string `json:"name"`
@@ -37,7 +37,7 @@ type Watcher struct {
 	Field v1beta2.FieldName `json:"field"`
 }
 
-// Values of Watcher.Field.
+// Values for Watcher.Field.
 const (
 	FieldSpec   v1beta2.FieldName = "spec"
 	FieldStatus v1beta2.FieldName = "status"
@@ -82,7 +82,7 @@ func (w Watcher) Check() error {
 	return nil
 }
 
-// Selector returns the label selector of the watched objects.
+// Selector returns the label selector for the watched objects.
 func (w Watcher) Selector() string {
 	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: w.Labels})
 }

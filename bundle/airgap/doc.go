@@ -7,5 +7,5 @@
 // zstd and divided into volumes (FILE.001, FILE.002, ...).
 //
 // Open compares every blob with its digest and refuses all other entries. It does not verify signatures; the importer
-// does. ImageWalk visits the blobs of container images.
+// does. ImageWalk visits container images' blobs.
 package airgap

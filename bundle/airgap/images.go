@@ -12,13 +12,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Limits of one container image. Export and import apply the same limits.
+// Limits for one container image. Export and import apply the same limits.
 const (
 	// MaxImageManifestBytes limits the size of one manifest or index. Registries have the same limit.
 	MaxImageManifestBytes = 4 << 20
-	// MaxImageDepth limits the levels of an image: two indexes, a manifest and its blobs.
+	// MaxImageDepth limits the levels in an image: two indexes, a manifest and its blobs.
 	MaxImageDepth = 4
-	// MaxImageBlobs limits the number of blobs of an image, including its manifests.
+	// MaxImageBlobs limits the number of blobs in an image, including its manifests.
 	MaxImageBlobs = 10_000
 	// MaxImageManifestsBytes limits the total size of an image's manifests, which an export stores in memory.
 	MaxImageManifestsBytes = 64 << 20
@@ -39,14 +39,14 @@ func isManifest(mediaType string) bool {
 		mediaType == mediaTypeDockerManifest
 }
 
-// ImageWalk visits all blobs of an image: indexes, manifests, configs and layers. It visits a blob once, even if
+// ImageWalk visits all blobs in an image: indexes, manifests, configs and layers. It visits a blob once, even if
 // several manifests list it.
 type ImageWalk struct {
 	// Locate returns the fetcher for a blob. If it returns nil, Walk skips the blob and all blobs that the blob refers
 	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Walk calls Found for every blob, and for a manifest before its blobs. The argument manifest contains the bytes of
-	// a manifest or index, and is nil for other blobs.
+	// Walk calls Found for every blob, and for a manifest before its blobs. The argument manifest contains a manifest's
+	// or index's bytes, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool
@@ -59,8 +59,8 @@ type imageBlob struct {
 	sizeBytes int64
 }
 
-// Walk visits the manifest or index of an image and all blobs below it. The error is a *refusal.Error if the image
-// exceeds the limits or if a manifest does not match its digest.
+// Walk visits an image's manifest or index and all blobs below it. The error is a *refusal.Error if the image exceeds
+// the limits or if a manifest does not match its digest.
 func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
 	w.visited, w.manifestsBytes = map[imageBlob]bool{}, 0
 	return w.visit(ctx, image, 1)

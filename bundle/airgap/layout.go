@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reference is the descriptor of a manifest and its name in the air-gap file, "<repository>:<tag>".
+// Reference is a manifest's descriptor and its name in the air-gap file, "<repository>:<tag>".
 type Reference struct {
 	Name       string
 	Descriptor ocispec.Descriptor
@@ -37,7 +37,7 @@ func InMemory(blob bundle.Blob) Item {
 	}
 }
 
-// Layout is the content of an air-gap file. It can omit blobs that the importer already has.
+// Layout is an air-gap file's content. It can omit blobs that the importer already has.
 type Layout struct {
 	References []Reference
 	Items      []Item

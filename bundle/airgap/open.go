@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits of an air-gap file. They protect the importer from a manipulated file.
+// Limits for an air-gap file. They protect the importer from a manipulated file.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
@@ -32,8 +32,8 @@ const (
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups the paths of air-gap files. The volumes of one divided file, such as FILE.001 and FILE.002, form one
-// entry. Every other path is a separate entry.
+// Files groups the paths of air-gap files. One divided file's volumes, such as FILE.001 and FILE.002, form one entry.
+// Every other path is a separate entry.
 func Files(paths []string) []Volumes {
 	var files []Volumes
 	at := map[string]int{}
@@ -63,14 +63,14 @@ func Files(paths []string) []Volumes {
 	return files
 }
 
-// Volumes contains the paths of all volumes of one air-gap file.
+// Volumes contains the paths to all volumes of one air-gap file.
 type Volumes struct {
 	Paths []string
 	// Incomplete is an error with the name of the first missing volume, or nil if no volume is missing.
 	Incomplete *refusal.Error
 }
 
-// Open opens an air-gap file and compares every blob with its digest. paths are the volumes of the file in order. A
+// Open opens an air-gap file and compares every blob with its digest. paths are the file's volumes in order. A
 // *refusal.Error means that the file is invalid. Open calls advance with the size of each entry after it has read the
 // entry.
 func Open(paths []string, advance func(int64)) (*File, error) {

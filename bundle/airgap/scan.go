@@ -119,7 +119,7 @@ func (f *File) scan(advance func(int64)) error {
 			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader does not read ahead, so the entry's data starts at the current offset of the file.
+		// tar.Reader does not read ahead, so the entry's data starts at the file's current offset.
 		offset, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return err

@@ -9,11 +9,11 @@ import (
 // MaxUsedResponseBytes limits the size of a UsedResponse.
 const MaxUsedResponseBytes = 4 << 20
 
-// UsedRequest asks which images the objects of a module use. kcp-publisher sends it to the program skr-agent, because
-// only the agent contains the code that finds and rewrites image references.
+// UsedRequest asks which images a module's objects use. kcp-publisher sends it to the program skr-agent, because only
+// the agent contains the code that finds and rewrites image references.
 type UsedRequest struct {
 	Manifest bundle.Manifest `json:"manifest"`
-	// Contents are the content blobs of the module, by digest.
+	// Contents are the module's content blobs, by digest.
 	Contents   map[digest.Digest][]byte `json:"contents"`
 	Values     bundle.Values            `json:"values,omitempty"`
 	ImagePaths []bundle.ImagePath       `json:"imagePaths,omitempty"`

@@ -31,8 +31,8 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes an air-gap file, or the volumes of a divided file, and returns their names. If the file path.partial
-// exists, Write continues the interrupted export. It calls advance with the size of each blob.
+// Write writes an air-gap file, or a divided file's volumes, and returns their names. If the file path.partial exists,
+// Write continues the interrupted export. It calls advance with the size of each blob.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder: choose a file, such as %s", path, filepath.Join(path, "bundles.tar"))

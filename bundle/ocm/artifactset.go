@@ -53,8 +53,8 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Require the magic number of a tar. Without it, another program could parse the same bytes as another format, such
-	// as YAML.
+	// Require the magic number of a tar. Without it, another program could parse the same bytes as a different format,
+	// such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
 		return nil, errors.New("the content is not a tar archive")
 	}
@@ -76,8 +76,7 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries of the archive. maxBytes is the size of the archive, and limits the total size of its
-// entries.
+// readFrom reads all entries in the archive. maxBytes is the archive's size, and limits the total size of its entries.
 func (c *setContents) readFrom(members *tar.Reader, maxBytes int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
@@ -103,7 +102,7 @@ func (c *setContents) readFrom(members *tar.Reader, maxBytes int) error {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Limit the read, because a sparse entry of a tar can be larger than the tar.
+		// Limit the read, because a sparse entry in a tar can be larger than the tar.
 		body, err := io.ReadAll(io.LimitReader(members, int64(maxBytes)+1))
 		if err != nil {
 			return err
@@ -200,7 +199,7 @@ func mainManifest(index []byte) (ocispec.Descriptor, error) {
 	return found[0], nil
 }
 
-// Blob returns a blob of the set and checks its digest.
+// Blob returns a blob from the set and checks its digest.
 func (s *ArtifactSet) Blob(d digest.Digest) ([]byte, error) {
 	data, ok := s.blobs[d]
 	if !ok {

@@ -19,7 +19,7 @@ const (
 	maxParts = 64
 )
 
-// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. A string field with an unquoted
+// Decode parses a component descriptor with schema v2 or v3alpha1 in YAML or JSON. A string field with an unquoted
 // number, such as version 1.10, keeps its text. Errors name the field.
 //
 // Source: ocm-spec, resources component-descriptor-ocm-v2-schema.yaml and -v3-schema.yaml.
@@ -346,7 +346,7 @@ func (a accessDocument) access() (Access, error) {
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			// Old component descriptors contain the reference of a localOciBlob in the field digest.
+			// Old component descriptors contain a localOciBlob's reference in the field digest.
 			access.LocalReference, access.Digest = a.Digest, ""
 		}
 		var err error
@@ -362,8 +362,8 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference returns the digests in a localReference, separated by commas. It converts a digest in the form of a
-// file name, "sha256.<hex>", as in component archives.
+// localReference returns the digests in a localReference, separated by commas. It converts a digest that has the format
+// of a file name, "sha256.<hex>", as in component archives.
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {

@@ -1,4 +1,4 @@
-// Package ocm decodes, normalizes and verifies component descriptors of the Open Component Model (OCM).
+// Package ocm decodes, normalizes and verifies Open Component Model (OCM) component descriptors.
 //
 // The package does not access the network. Where the official OCM tools deviate from the OCM specification, the package
 // behaves like the tools.
@@ -92,7 +92,7 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// Tag returns the OCI tag of a component version. It replaces the "+", which a tag cannot contain.
+// Tag returns the OCI tag for a component version. It replaces the "+", which a tag cannot contain.
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
 
 const descriptorFile = "component-descriptor.yaml"

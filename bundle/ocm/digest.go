@@ -12,10 +12,10 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotCovered means that the component descriptor contains no digest for the content of a resource.
+// ErrNotCovered means that the component descriptor does not contain a digest for a resource's content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
-// ErrMismatch means that the content of a resource does not match the digest in the component descriptor.
+// ErrMismatch means that a resource's content does not match the digest in the component descriptor.
 var ErrMismatch = errors.New("content does not match the component's digest")
 
 const (
@@ -26,7 +26,7 @@ const (
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// IsCovered reports whether d contains a digest. It returns false for nil and for the marker of a resource that the
+// IsCovered reports whether d contains a digest. It returns false for nil and for the marker on a resource that the
 // component's signature does not cover.
 func (d *Digest) IsCovered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
@@ -39,7 +39,7 @@ func (d *Digest) IsArtifactDigest() bool {
 		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
 
-// IsSHA256 reports whether the hash algorithm of the digest is SHA-256.
+// IsSHA256 reports whether the digest's hash algorithm is SHA-256.
 func (d *Digest) IsSHA256() bool {
 	hash, err := cryptoHash(d.HashAlgorithm)
 	return err == nil && hash == crypto.SHA256
@@ -51,9 +51,9 @@ func (r Resource) IsImage() bool {
 		func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// CheckContent compares the content of a resource with the resource's digest. For an artifact set, it compares the
-// digest of the main manifest. The error wraps ErrNotCovered if the resource has no digest, and ErrMismatch if the
-// digests differ.
+// CheckContent compares a resource's content with the resource's digest. For an artifact set, it compares the digest of
+// the main manifest. The error wraps ErrNotCovered if the resource has no digest, and ErrMismatch if the digests do not
+// match.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -108,7 +108,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 
 func (r Resource) checkDigest(actual string) error {
 	if !strings.EqualFold(actual, r.Digest.Value) {
-		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrMismatch, actual,
+		return fmt.Errorf("resource %q: %w: its digest is %s, but the component lists %s", r.Name, ErrMismatch, actual,
 			r.Digest.Value)
 	}
 	return nil

@@ -70,7 +70,7 @@ func newLabels(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// parseProvider parses the provider of a component, which can be a name, an object, or an object encoded as a string.
+// parseProvider parses a component's provider, which can be a name, an object, or an object encoded as a string.
 func parseProvider(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil

@@ -2,9 +2,9 @@ package ocm
 
 import "encoding/json"
 
-// Descriptor is the descriptor of one component version, in schema v2 or v3.
+// Descriptor describes one component version, in schema v2 or v3.
 type Descriptor struct {
-	// Schema is the schema of the decoded document: SchemaV2 or SchemaV3.
+	// Schema is the decoded document's schema: SchemaV2 or SchemaV3.
 	Schema   string
 	Name     string
 	Version  string
@@ -21,7 +21,7 @@ type Descriptor struct {
 	document []byte // the document that Decode parsed, converted to JSON
 }
 
-// Values of Descriptor.Schema.
+// Values for Descriptor.Schema.
 const (
 	SchemaV2 = "v2"
 	SchemaV3 = "v3alpha1"
@@ -60,11 +60,11 @@ type Element struct {
 	Labels        []Label
 }
 
-// Resource is a resource of a component version.
+// Resource is a resource in a component version.
 type Resource struct {
 	Element
 	Type string
-	// Relation is "local" if the provider of the component built the resource, and otherwise "external".
+	// Relation is "local" if the component's provider built the resource, and otherwise "external".
 	Relation string
 	Access   Access
 	// Digest is the digest of the resource's content, or nil.
@@ -82,22 +82,22 @@ type Source struct {
 type Reference struct {
 	Element
 	Component string
-	// Digest is the digest of the normalized descriptor of the other component version, or nil.
+	// Digest is the digest of the other component version's normalized descriptor, or nil.
 	Digest *Digest
 }
 
-// Access is the location of a resource's content. The fields that apply depend on Type.
+// Access locates a resource's content. The fields that apply depend on Type.
 type Access struct {
 	// Type is the access type as written in the document. Kind returns it without version and aliases.
 	Type string
 	// LocalReference is the digest of a layer or manifest in the component's own OCI artifact. It can contain several
-	// digests of layers, separated by commas, whose contents must be joined.
+	// layer digests, separated by commas. The layers must then be joined.
 	LocalReference string
 	// ReferenceName is the name that the content had before it was copied into the component, such as an image
 	// reference.
 	ReferenceName string
 	MediaType     string
-	// ImageReference is the image reference of an ociArtifact or relativeOciReference.
+	// ImageReference is the image reference in an ociArtifact or relativeOciReference.
 	ImageReference string
 	// Repository, Digest and SizeBytes identify an ociBlob.
 	Repository string
@@ -107,7 +107,7 @@ type Access struct {
 	HelmRepository string
 	HelmChart      string
 	HelmVersion    string
-	// GlobalAccess is another location of a local blob, outside of the component. The package ignores it.
+	// GlobalAccess is another location for a local blob, outside the component. The package ignores it.
 	GlobalAccess *Access
 }
 
@@ -119,7 +119,7 @@ type Digest struct {
 	Value string
 }
 
-// Signature is one signature of a component version.
+// Signature is one signature on a component version.
 type Signature struct {
 	Name   string
 	Digest Digest

@@ -11,7 +11,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// Normalization algorithms of component descriptors. V3 and V4 have the same result.
+// Normalization algorithms for component descriptors. V3 and V4 have the same result.
 const (
 	NormalisationV1 = "jsonNormalisation/v1"
 	NormalisationV2 = "jsonNormalisation/v2"
@@ -19,8 +19,8 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalize returns the bytes that a signature of the descriptor covers: all fields except the access of resources and
-// unsigned labels. Like the official OCM tools, it keeps all labels of references and includes creationTime.
+// Normalize returns the bytes that a signature of the descriptor covers: all fields except resources' access and
+// unsigned labels. Like the official OCM tools, it keeps all labels on references and includes creationTime.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -72,7 +72,7 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 }
 
 // withVersions makes resources with the same name and extra identity distinguishable: it adds the version to the extra
-// identity of all of them except the last one. Versions 1 and 2 of the normalization require this.
+// identity of all of them except the last one. Normalization versions 1 and 2 require this.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -158,7 +158,7 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// The official OCM tool keeps all labels of references. Its rule that removes unsigned labels uses a wrong field name,
+// The official OCM tool keeps all labels on references. Its rule that removes unsigned labels uses a wrong field name,
 // so it does not match references.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
@@ -175,7 +175,7 @@ func normalReferenceV1(r Reference) map[string]any {
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
-		// Version 1 of the normalization includes unsigned labels of the provider.
+		// Normalization version 1 includes unsigned labels on the provider.
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
@@ -207,8 +207,8 @@ func withIdentity(m map[string]any) map[string]any {
 	return m
 }
 
-// encodeEntries encodes a tree as JSON in which every object is a list of objects with one field each, sorted by field
-// name.
+// encodeEntries encodes a tree as JSON in which every object is a list that contains one single-field object per field,
+// sorted by field name.
 func encodeEntries(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil {

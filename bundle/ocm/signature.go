@@ -187,7 +187,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	leaf := certificates[0]
 	for i, c := range certificates {
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
-			continue // the official OCM tool includes the certificate of the authority in signatures
+			continue // the official OCM tool includes the authority's certificate in signatures
 		}
 		if isSelfSigned(c) {
 			return fmt.Errorf(

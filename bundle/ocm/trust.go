@@ -13,7 +13,7 @@ const (
 	maxTrustBytes = 1 << 20
 	maxTrusted    = 100
 	minKeyBits    = 2_048
-	// Keys above these limits make the verification of a signature too expensive.
+	// Keys above these limits make signature verification too expensive.
 	maxKeyBits  = 8_192
 	maxExponent = 1<<16 + 1
 )
@@ -129,8 +129,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate checks the size of an RSA key in a certificate. It accepts keys of other types, because an authority
-// can have such a key.
+// checkCertificate checks the size of an RSA key in a certificate. It accepts other key types, because an authority can
+// have such a key.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

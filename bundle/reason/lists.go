@@ -2,7 +2,7 @@ package reason
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// Reasons of a Problem in the desired state of a runtime.
+// Reasons for a Problem in a runtime's desired state.
 const (
 	ModuleUnknown     Reason = "ModuleUnknown"     // no ModuleReleaseMeta or ModuleTemplate has the name
 	ChannelMissing    Reason = "ChannelMissing"    // the module has no version in the channel
@@ -28,7 +28,7 @@ const (
 	RemovalHeld Reason = "RemovalHeld"
 )
 
-// Problems lists all reasons of a Problem in a desired state.
+// Problems lists all reasons for a Problem in a desired state.
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
 	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited,
@@ -37,7 +37,7 @@ var Problems = []Reason{
 	Other,
 }
 
-// Reasons of a module in a report: why the module is not Ready, or why its upgrade waits.
+// Reasons for a module in a report: why the module is not Ready, or why its upgrade waits.
 const (
 	Forbidden      Reason = v1beta2.ReasonForbidden      // the account that installs the module lacks a permission
 	ApplyFailed    Reason = v1beta2.ReasonApplyFailed    // the API server, a policy or a quota refuses an object
@@ -54,10 +54,10 @@ const (
 	Installing     Reason = v1beta2.ReasonInstalling     // the agent is applying the module
 	Removing       Reason = v1beta2.ReasonRemoving       // the agent is removing the module
 	Restoring      Reason = v1beta2.ReasonRestoring      // the agent is restoring a Manifest that was deleted
-	// CustomResourcesExist means that custom resources of users block the removal of the module.
+	// CustomResourcesExist means that users' custom resources block the module's removal.
 	CustomResourcesExist Reason = v1beta2.ReasonCustomResourcesExist
-	// ReportsError, ReportsWarning and Progressing mean that an object of the module is in the state Error, Warning or
-	// Processing.
+	// ReportsError, ReportsWarning and Progressing mean that one of the module's objects is in the state Error, Warning
+	// or Processing.
 	ReportsError   Reason = Reason(v1beta2.StateError)
 	ReportsWarning Reason = Reason(v1beta2.StateWarning)
 	Progressing    Reason = Reason(v1beta2.StateProcessing)
@@ -66,7 +66,7 @@ const (
 	WindowMissing Reason = "WindowMissing" // every maintenance window is too short for the upgrade
 )
 
-// Modules lists all reasons of a module in a report.
+// Modules lists all reasons for a module in a report.
 var Modules = []Reason{
 	Forbidden, ApplyFailed, Immutable, Conflict, Protected, UnknownKind, ImagesBroken, ImagePull, ContentMissing,
 	ContentBroken, SourceBroken, Timeout, Installing, Removing, Restoring, CustomResourcesExist, ReportsError,
@@ -77,11 +77,11 @@ var Modules = []Reason{
 // Reasons why a Secret in the runtime differs from the bundle.
 const (
 	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt the Secrets
-	NamespaceMissing  Reason = "NamespaceMissing"  // the namespace of a Secret does not exist
+	NamespaceMissing  Reason = "NamespaceMissing"  // a Secret's namespace does not exist
 	WriteFailed       Reason = "WriteFailed"       // the API server refuses a Secret
 )
 
-// Secrets lists all reasons of ReportedSecrets in a report.
+// Secrets lists all reasons for ReportedSecrets in a report.
 var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden, WriteFailed, Other}
 
 // Reasons why the publisher does not publish a bundle for a runtime, or does not include the runtime's Secrets in it.
@@ -111,7 +111,7 @@ var (
 	Sealing = []Reason{SecretMissing, Other}
 )
 
-// Reasons why the publisher cannot use a runtime's report, in addition to the reasons of package refusal.
+// Reasons why the publisher cannot use a runtime's report, in addition to the reasons in package refusal.
 const (
 	ReportUnreadable Reason = "ReportUnreadable" // the registry works, but the report cannot be read
 	RequestTruncated Reason = "RequestTruncated" // the report omits the modules that the Kyma requests

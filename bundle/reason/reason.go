@@ -13,7 +13,7 @@ import (
 // Reason is one of the reasons in this package. A reason's name and meaning never change.
 type Reason string
 
-// Other is the reason of problems without a specific reason.
+// Other is the reason for problems without a specific reason.
 const Other Reason = "Other"
 
 const maxBytes = 64

@@ -1,4 +1,4 @@
-// Package refusal defines the error of a check that refuses a bundle, report, root of trust or air-gap file. The error
+// Package refusal defines the error for a check that refuses a bundle, report, root of trust or air-gap file. The error
 // has a stable reason for programs and a detail for people.
 package refusal
 
@@ -22,15 +22,15 @@ const (
 	PredicateType Reason = "PredicateType" // the artifact contains a statement with a wrong predicate type
 	WrongRuntime  Reason = "WrongRuntime"  // the artifact is for another runtime
 	WrongCluster  Reason = "WrongCluster"  // the artifact is for another cluster with the same runtime ID
-	WrongEpoch    Reason = "WrongEpoch"    // the epoch of the artifact differs from that of the root of trust
+	WrongEpoch    Reason = "WrongEpoch"    // the artifact's epoch differs from the root of trust's epoch
 	Expired       Reason = "Expired"       // the artifact's validity period has ended
-	NotYetIssued  Reason = "NotYetIssued"  // the artifact's time of issue is too far in the future
+	NotYetIssued  Reason = "NotYetIssued"  // the artifact's issue time is too far in the future
 	Rollback      Reason = "Rollback"      // the artifact is older than the last accepted bundle or report
 	Equivocation  Reason = "Equivocation"  // the artifact has the sequence of an accepted bundle, but different content
 	Downgrade     Reason = "Downgrade"     // the artifact downgrades a module, but the statement does not allow it
 	WrongDigest   Reason = "WrongDigest"   // the artifact has content that does not match the signed digest
 	ForeignKey    Reason = "ForeignKey"    // the report is not signed with the runtime's key
-	BadRoot       Reason = "BadRoot"       // the document is not a valid next version of the root of trust
+	BadRoot       Reason = "BadRoot"       // the document is not a valid next root of trust version
 	RootExpired   Reason = "RootExpired"   // the root of trust has expired
 	Revoked       Reason = "Revoked"       // the artifact is signed with a revoked key
 	NotReleased   Reason = "NotReleased"   // the artifact contains a component that is unreleased or too old
@@ -63,7 +63,7 @@ func Known(r Reason) Reason {
 // AboutRoot reports whether the refused artifact is the root of trust and not a bundle.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 
-// MayPassNewerRoot reports whether the reader could accept the same bundle after an update of its root of trust.
+// MayPassNewerRoot reports whether the reader could accept the same bundle after an update to its root of trust.
 func (r Reason) MayPassNewerRoot() bool {
 	switch r {
 	case UnknownKey, WrongEpoch, RootExpired, NotReleased:
@@ -72,7 +72,7 @@ func (r Reason) MayPassNewerRoot() bool {
 	return false
 }
 
-// MayPassLater reports whether an importer could accept the same air-gap file later, for example after an update of its
+// MayPassLater reports whether an importer could accept the same air-gap file later, for example after an update to its
 // root of trust.
 func (r Reason) MayPassLater() bool {
 	return r == Incomplete || r == NotYetIssued || r.MayPassNewerRoot()

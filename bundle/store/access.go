@@ -17,7 +17,7 @@ type Access struct {
 	// PlainHTTP uses HTTP for all registries. Registries at loopback addresses use HTTP even without PlainHTTP, unless
 	// CA is set.
 	PlainHTTP bool
-	// RequestTimeout limits the duration of a request, including its body. It defaults to DefaultRequestTimeout.
+	// RequestTimeout limits a request's duration, including its body. It defaults to DefaultRequestTimeout.
 	RequestTimeout time.Duration
 	// NoRetry disables retries, for callers with their own backoff.
 	NoRetry bool
@@ -30,5 +30,5 @@ type Access struct {
 	Renew func() (Access, error)
 }
 
-// DefaultRequestTimeout is the default of Access.RequestTimeout.
+// DefaultRequestTimeout is the default for Access.RequestTimeout.
 const DefaultRequestTimeout = time.Minute

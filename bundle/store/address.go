@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// addressKinds is a bit mask of the kinds of IP addresses to which a request can connect.
+// addressKinds is a bit mask of IP address kinds that a request can connect to.
 type addressKinds uint8
 
 const (
 	reachPublic addressKinds = 1 << iota
 	// reachPrivate means private addresses and all reserved addresses that the other constants do not include.
 	reachPrivate
-	// reachLinkLocal means link-local addresses, such as most metadata services of cloud providers.
+	// reachLinkLocal means link-local addresses, such as most cloud metadata services.
 	reachLinkLocal
 	reachLoopback
 	// reachMetadata means addresses of metadata services that are not link-local.
@@ -34,7 +34,7 @@ func (r addressKinds) String() string {
 	return "loopback"
 }
 
-// reservedRanges lists the reserved address ranges that no method of package netip covers.
+// reservedRanges lists the reserved address ranges that package netip has no methods for.
 //
 // Source: IANA's registries of special-purpose addresses.
 var reservedRanges = []netip.Prefix{
@@ -121,7 +121,7 @@ func IsInternalHost(hostPort string) bool {
 	} else if strings.Count(host, ":") == 1 {
 		host, _, _ = strings.Cut(host, ":")
 	}
-	host, _, _ = strings.Cut(host, "%") // remove the zone of an IPv6 address
+	host, _, _ = strings.Cut(host, "%") // remove an IPv6 address's zone
 	host = strings.TrimSuffix(host, ".")
 	if address, err := netip.ParseAddr(host); err == nil {
 		return addressKindOf(address) != reachPublic

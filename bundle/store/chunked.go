@@ -42,7 +42,7 @@ func (c *chunkedHosts) set(host string, isChunked bool) {
 	}
 }
 
-// isUpload reports whether a request uploads the bytes of a blob.
+// isUpload reports whether a request uploads a blob's bytes.
 func isUpload(request *http.Request) bool {
 	return request.Method == http.MethodPut && request.ContentLength > 0 && request.URL.Query().Has("digest") &&
 		!strings.Contains(request.URL.Path, "/manifests/")
@@ -66,8 +66,8 @@ func isRefusedUpload(err error) bool {
 		response.URL != nil && !strings.Contains(response.URL.Path, "/manifests/")
 }
 
-// upload sends the bytes of a blob, in one PUT request or in one chunk. The caller must repeat a refused upload,
-// because it needs a new upload session.
+// upload sends a blob's bytes, in one PUT request or in one chunk. The caller must repeat a refused upload, because it
+// needs a new upload session.
 func (c client) upload(request *http.Request) (*http.Response, error) {
 	host := request.URL.Host
 	if !c.chunked.has(host) {
@@ -84,7 +84,7 @@ func (c client) upload(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// uploadChunk sends the body of an upload in a PATCH request, and then completes the upload with a PUT request.
+// uploadChunk sends an upload's body in a PATCH request, and then completes the upload with a PUT request.
 func (c client) uploadChunk(request *http.Request) (*http.Response, error) {
 	chunk := request.Clone(request.Context())
 	chunk.Method = http.MethodPatch

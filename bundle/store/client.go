@@ -8,7 +8,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// client sends requests to registries. It removes the query from URLs in errors, because the URL of a redirect to a
+// client sends requests to registries. It removes the query from URLs in errors, because the URL in a redirect to a
 // storage bucket contains a short-lived credential in its query.
 type client struct {
 	*auth.Client
@@ -39,7 +39,7 @@ func (c client) send(request *http.Request, do func(*http.Request) (*http.Respon
 	if errors.As(err, &failed) {
 		failed.URL = withoutQuery(failed.URL)
 	}
-	// oras prints the URL of response.Request in errors. After a redirect, this is the URL of the redirect.
+	// oras prints the URL of response.Request in errors. After a redirect, this is the redirect's URL.
 	if err == nil && response.Request != nil && response.Request.Response != nil {
 		redirected := *response.Request
 		at := *redirected.URL

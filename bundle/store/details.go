@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// detailsTransport converts the JSON in the field detail of registry errors to strings, because oras prints other types
+// detailsTransport converts the JSON in the field detail in registry errors to strings, because oras prints other types
 // in Go syntax.
 type detailsTransport struct{ http.RoundTripper }
 
@@ -42,8 +42,8 @@ func (f errorReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// withTextDetails returns the body of a registry's error response with the field detail of each error as a string. It
-// returns any other body unchanged.
+// withTextDetails returns a registry's error response body, with each error's field detail as a string. It returns any
+// other body unchanged.
 //
 // Source: OCI distribution specification, Error Codes.
 func withTextDetails(body []byte) []byte {

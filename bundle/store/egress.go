@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// egress is the HTTP transport for all registries of a program. Requests to hosts that an operator configured can go to
-// any address. For redirects, and for hosts that only a component descriptor contains, egress limits the addresses to
-// which it connects.
+// egress is a program's HTTP transport for all registries. Requests to hosts that an operator configured can go to any
+// address. For redirects, and for hosts that only a component descriptor contains, egress limits the addresses to which
+// it connects.
 type egress struct {
 	mu             sync.Mutex                       // guards the fields below
 	base           *http.Transport                  // connects to any address
@@ -123,8 +123,8 @@ func firstRequest(request *http.Request) *http.Request {
 	return request
 }
 
-// allowedAddresses returns the kinds of addresses to which the request can connect. everything is true if the request
-// can connect to any address, because an operator configured the host.
+// allowedAddresses returns the address kinds that the request can connect to. everything is true if the request can
+// connect to any address, because an operator configured the host.
 func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, everything bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +140,7 @@ func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, 
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {
-		// A registry's token service can have the same host name with another port.
+		// A registry's token service can have the same host name with a different port.
 		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
 			return 0, true
 		}

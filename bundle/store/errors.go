@@ -48,7 +48,7 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, new(*PausedError)) {
 		return true
 	}
-	var connection interface{ Timeout() bool } // errors of packages net and net/url have this method
+	var connection interface{ Timeout() bool } // errors from packages net and net/url have this method
 	return errors.As(err, &connection)
 }
 
@@ -61,8 +61,7 @@ func WithoutDetail(err error) error {
 	return err
 }
 
-// ResponseError returns the HTTP status of a registry's response as an error. It returns nil if err does not contain a
-// response.
+// ResponseError returns a registry's HTTP status as an error. It returns nil if err does not contain a response.
 func ResponseError(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
@@ -77,7 +76,7 @@ func ResponseError(err error) error {
 
 // PausedError means that a request was not sent, because the registry asked clients to wait (Retry-After).
 type PausedError struct {
-	// Host is the registry's host. Status is the HTTP status of the response with the Retry-After header. Until is the
+	// Host is the registry's host. Status is the HTTP status in the response with the Retry-After header. Until is the
 	// time when requests are allowed again.
 	Host   string
 	Status int
@@ -89,7 +88,7 @@ func (e *PausedError) Error() string {
 		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
-// StatusOf returns the HTTP status of a registry's response in err. For missing credentials, it returns 401. ok is
+// StatusOf returns the HTTP status from the registry response in err. For missing credentials, it returns 401. ok is
 // false for other errors.
 func StatusOf(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader returns the unverified content of a version of the root of trust and the digest of its manifest.
+// RootReader returns a root of trust version's unverified content and its manifest's digest.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
 // FollowRoot reads the versions after the given root of trust from a store. For the results, see FollowRootFrom.
@@ -52,8 +52,8 @@ func FollowRootFrom(
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether the store contains this version of the root of trust. It returns an error if the store
-// contains a different root with the same version.
+// HasRoot reports whether the store contains this root of trust version. It returns an error if the store contains a
+// different root with the same version.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -88,8 +88,8 @@ func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	return manifest, layer, err
 }
 
-// PushRoot publishes a version of the root of trust unless the store already contains it. It returns an error if the
-// store contains a different root with the same version.
+// PushRoot publishes a root of trust version unless the store already contains it. It returns an error if the store
+// contains a different root with the same version.
 func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	if there, err := HasRoot(ctx, place, root); err != nil || there {
 		return err
@@ -110,8 +110,8 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, bundle.RootTag(root.Version))
 }
 
-// FetchRoot returns a version of the root of trust without verifying it, and the digest of its manifest. The error
-// wraps ErrNotFound if the version does not exist, and is a *refusal.Error if the artifact is not a root of trust.
+// FetchRoot returns a root of trust version without verifying it, and its manifest's digest. The error wraps
+// ErrNotFound if the version does not exist, and is a *refusal.Error if the artifact is not a root of trust.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)
 	if err != nil {

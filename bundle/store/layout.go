@@ -34,7 +34,7 @@ func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)}
 // String returns oci-layout:PATH.
 func (l *Layout) String() string { return LayoutScheme + l.path }
 
-// Name returns ./REPOSITORY, the form of a layout's repository in bundle.Content.
+// Name returns ./REPOSITORY, the format of a layout's repository in bundle.Content.
 func (l *Layout) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the layout.
@@ -117,7 +117,7 @@ func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []strin
 	return fn(own)
 }
 
-// Tags returns the tags of a repository. The list is empty if the repository does not exist.
+// Tags returns a repository's tags. The list is empty if the repository does not exist.
 func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
 	lister, ok := repository.(registry.TagLister)
 	if !ok {
@@ -197,8 +197,8 @@ func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool,
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob. If the blob's file exists but is damaged, Push replaces it. It also removes partial files of the
-// blob that interrupted processes left behind.
+// Push writes a blob. If the blob's file exists but is damaged, Push replaces it. It also removes the blob's partial
+// files that interrupted processes left behind.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
@@ -242,8 +242,8 @@ func (l layoutRepository) findAbandoned(d ocispec.Descriptor) ([]string, error) 
 	}), err
 }
 
-// Resolve returns the descriptor of a tag, or of a digest in index.json. The error wraps ErrNotFound if the manifest's
-// file is missing or damaged.
+// Resolve returns the descriptor for a tag, or for a digest in index.json. The error wraps ErrNotFound if the
+// manifest's file is missing or damaged.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -293,7 +293,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	return l.index.blobs.remove(before.Digest, damaged)
 }
 
-// Batch makes a Layout write several changes to its index together. Readers of the same Layout see each change
+// Batch makes a Layout write several changes to its index together. Other readers with the same Layout see each change
 // immediately. Other processes see the changes after a call to flush, or once enough changes are pending. Batch has no
 // effect on other stores.
 func Batch(s Store) (flush func() error) {

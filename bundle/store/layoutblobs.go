@@ -67,7 +67,7 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 	return true, info, nil
 }
 
-// remove deletes the damaged file of a blob, unless another process has replaced the file.
+// remove deletes a blob's damaged file, unless another process has replaced the file.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !isUnchanged(damaged, now) {
@@ -77,7 +77,7 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 }
 
 // isUnchanged reports whether two Stat results describe the same unmodified file. It also compares time and size,
-// because a new file often gets the inode of a deleted file.
+// because a new file often gets a deleted file's inode.
 func isUnchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }

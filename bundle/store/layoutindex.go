@@ -34,8 +34,7 @@ type layoutIndex struct {
 }
 
 // indexChange adds a manifest to the index. name is the manifest's "<repository>:<tag>", or empty for no tag. lost is
-// the digest of the manifest that had this name before. It is set only if the file of that manifest is missing or
-// damaged.
+// the digest of the manifest that had this name before. It is set only if that manifest's file is missing or damaged.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -49,7 +48,7 @@ func newLayoutIndex(dir string) *layoutIndex {
 const minBatch = 256
 
 // mustFlush reports whether the pending changes must be written. The threshold grows with the number of manifests in
-// the index, so that the average cost of a change stays constant.
+// the index, so that the average cost per change stays constant.
 func mustFlush(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
@@ -90,7 +89,7 @@ func (x *layoutIndex) flush() error {
 	return x.write()
 }
 
-// resolve returns the descriptor of a manifest with the given name, "<repository>:<tag>", or with the digest in
+// resolve returns the descriptor for a manifest with the given name, "<repository>:<tag>", or with the digest in
 // reference.
 func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
 	x.mu.Lock()

@@ -45,7 +45,7 @@ func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, err
 	return r.index.blobs.has(d)
 }
 
-// Resolve returns the descriptor of a tag, or of a digest in index.json.
+// Resolve returns the descriptor for a tag, or for a digest in index.json.
 func (r folderReader) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(r.name, reference)
 	d, found, err := r.index.resolve(name, reference)
@@ -69,8 +69,8 @@ func (r folderReader) Tags(_ context.Context, _ string, fn func(tags []string) e
 	return fn(own)
 }
 
-// layoutReference returns the name of a tag in index.json, "<repository>:<tag>", because all repositories of a layout
-// share one index. It returns a digest unchanged.
+// layoutReference returns a tag's name in index.json, "<repository>:<tag>", because all repositories in a layout share
+// one index. It returns a digest unchanged.
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
 		return reference // reference is a digest

@@ -23,7 +23,7 @@ func NewMemory() *Memory { return &Memory{repositories: map[string]*memoryReposi
 // String returns memory:.
 func (m *Memory) String() string { return "memory:" }
 
-// Name returns ./REPOSITORY, the form of the store's repositories in bundle.Content.
+// Name returns ./REPOSITORY, the format of the store's repositories in bundle.Content.
 func (m *Memory) Name(repository string) string { return "./" + repository }
 
 // Holds reports whether a repository belongs to the store.
@@ -50,7 +50,7 @@ func (m *Memory) repository(name string) *memoryRepository {
 	return found
 }
 
-// memoryRepository resolves digests in addition to tags. The memory store of oras resolves only tags.
+// memoryRepository resolves digests in addition to tags. oras's memory store resolves only tags.
 type memoryRepository struct{ *memory.Store }
 
 func (r *memoryRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {

@@ -67,8 +67,8 @@ func (c client) getInstead(request *http.Request, refused *http.Response) (*http
 	return whole, nil
 }
 
-// countLength sets the length of a response to the number of bytes in its body. It keeps an unknown length if the body
-// is larger than every blob that this program reads.
+// countLength sets a response's length to the number of bytes in its body. It keeps an unknown length if the body is
+// larger than every blob that this program reads.
 func countLength(response *http.Response) error {
 	length, err := io.Copy(io.Discard, io.LimitReader(response.Body, bundle.MaxLayerBytes+1))
 	if err == nil && length <= bundle.MaxLayerBytes {

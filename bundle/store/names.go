@@ -6,22 +6,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits of a list of tags or repositories. They fit a million names in pages of 100 names.
+// Limits for a list of tags or repositories. They fit a million names in pages of 100 names.
 const (
 	maxNamesBytes = 128 << 20
 	maxNamesPages = 10_000
-	// nameBytes is the overhead of a name in a slice.
+	// nameBytes is the overhead per name in a slice.
 	nameBytes = 16
 )
 
-// names collects the pages of a list of tags or repositories. Without limits, a registry could return pages without
+// names collects the pages from a list of tags or repositories. Without limits, a registry could return pages without
 // end.
 type names struct {
 	all          []string
 	bytes, pages int
 }
 
-// add adds the results of keep for the names of the next page. It omits a name if keep returns false.
+// add adds the results of keep for the names on the next page. It omits a name if keep returns false.
 func (n *names) add(page []string, keep func(string) (string, bool)) error {
 	if n.pages++; n.pages > maxNamesPages {
 		return refuseNames("%d pages", maxNamesPages)

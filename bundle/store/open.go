@@ -10,7 +10,7 @@ import (
 // OCIScheme is an optional prefix of a location HOST/PATH, as in Helm and Flux.
 const OCIScheme = "oci://"
 
-// Open returns the store of a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
+// Open returns the store for a location: "HOST/PATH" with an optional "oci://" prefix, or "oci-layout:PATH". It does no
 // I/O.
 func Open(location string, registries *Registries) (Store, error) {
 	if path, ok := strings.CutPrefix(location, LayoutScheme); ok {

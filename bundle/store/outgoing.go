@@ -8,9 +8,9 @@ import (
 
 // ClientOptions configure an HTTP client for servers other than registries.
 type ClientOptions struct {
-	// Hosts contains HOST or HOST:PORT of each server that an operator configured. The client connects to any address
-	// of these hosts. It connects to other hosts, such as endpoints in a server's response, only at public and private
-	// addresses, and not at loopback or link-local addresses or metadata services.
+	// Hosts contains HOST or HOST:PORT for each server that an operator configured. The client connects to any address
+	// that these hosts have. It connects to other hosts, such as endpoints in a server's response, only at public and
+	// private addresses, and not at loopback or link-local addresses or metadata services.
 	Hosts []string
 	// Redirects is the rule for redirects, and the default is RefuseRedirects. A rule that allows other hosts must call
 	// RedirectsTo.
@@ -23,13 +23,13 @@ type ClientOptions struct {
 	Retry bool
 	// Wrap adds a transport that sees each request, for example to limit responses. It can be nil.
 	Wrap func(http.RoundTripper) http.RoundTripper
-	// Timeout limits a request including its response, and HeaderTimeout only the time until its headers arrive. The
-	// default of HeaderTimeout is 30 seconds. IdleTimeout limits how long an unused connection stays open.
+	// Timeout limits a request including its response, and HeaderTimeout only the time until its headers arrive.
+	// HeaderTimeout defaults to 30 seconds. IdleTimeout limits how long an unused connection stays open.
 	Timeout, HeaderTimeout, IdleTimeout time.Duration
 }
 
-// NewClient returns an HTTP client that limits redirects and addresses. All clients of the programs use this function
-// or NewRegistries, except clients of the API server and of endpoints in the runtime's network.
+// NewClient returns an HTTP client that limits redirects and addresses. All clients in the programs use this function
+// or NewRegistries, except clients for the API server and for endpoints in the runtime's network.
 func NewClient(options ClientOptions) *http.Client {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxResponseHeaderBytes = maxHeaderBytes
@@ -67,7 +67,7 @@ func NewClient(options ClientOptions) *http.Client {
 	}
 }
 
-// outgoing is the transport of a client.
+// outgoing is a client's transport.
 type outgoing struct {
 	http.RoundTripper
 	egress        *egress
@@ -81,5 +81,5 @@ func (o outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(request)
 }
 
-// CloseIdleConnections is called by the method of the same name of http.Client.
+// CloseIdleConnections is called by http.Client's method with the same name.
 func (o outgoing) CloseIdleConnections() { o.egress.closeIdle() }

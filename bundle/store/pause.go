@@ -62,8 +62,8 @@ func newPauses(base http.RoundTripper) *pauseTransport {
 	return &pauseTransport{RoundTripper: base, now: time.Now, pausedUntil: map[pauseKey]*PausedError{}}
 }
 
-// RoundTrip waits until requests to the host are allowed again, sends the request, and stores the Retry-After time of
-// the response.
+// RoundTrip waits until requests to the host are allowed again, sends the request, and stores the response's
+// Retry-After time.
 func (p *pauseTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	key := pauseKey{request.URL.Host, request.Method != http.MethodGet && request.Method != http.MethodHead}
 	if err := p.wait(request.Context(), key); err != nil {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxRedirects limits the redirects of one request.
+// maxRedirects limits the redirects per request.
 const maxRedirects = 3
 
 // RedirectError means that a registry redirected a request to a host that is not allowed.
 type RedirectError struct {
-	// From is the registry's host, or empty if unknown. To is the host of the redirect.
+	// From is the registry's host, or empty if unknown. To is the redirect's host.
 	From, To string
 	// Detail is the reason why the redirect was refused.
 	Detail string
@@ -59,18 +59,18 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects allows redirects to the same host, but not from https to http. Use it as the field CheckRedirect of
-// an http.Client. The error is a *RedirectError.
+// SameHostRedirects allows redirects to the same host, but not from https to http. Use it as an http.Client's field
+// CheckRedirect. The error is a *RedirectError.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError
 	if errors.As(err, &refused) && !sameHost(via[0].URL, next.URL) {
-		refused.Detail = "the host differs: configure the target address of the redirect"
+		refused.Detail = "the redirect leads to a different host: configure that host's address instead"
 	}
 	return err
 }
 
-// RefuseRedirects refuses all redirects, which could send credentials to another address. The error is a
+// RefuseRedirects refuses all redirects, which could send credentials to a different address. The error is a
 // *RedirectError.
 func RefuseRedirects(next *http.Request, via []*http.Request) error {
 	return &RedirectError{
@@ -90,7 +90,7 @@ func sameHost(a, b *url.URL) bool {
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// namesHost reports whether the list contains the URL's host. An entry without a port matches only the default port of
+// namesHost reports whether the list contains the URL's host. An entry without a port matches only the default port for
 // the URL's scheme.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
@@ -121,7 +121,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// bareHost returns HOST, or HOST:PORT if the port is not the default port of the scheme.
+// bareHost returns HOST, or HOST:PORT if the port is not the scheme's default port.
 func bareHost(u *url.URL) string {
 	if isDefaultPort(u) {
 		return strings.TrimSuffix(u.Host, ":"+u.Port())

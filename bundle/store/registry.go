@@ -26,7 +26,7 @@ type Registries struct {
 	renewal   renewal
 }
 
-// maxHeaderBytes limits the headers of a response. A header contains, for example, the scope of a token.
+// maxHeaderBytes limits a response's headers. A header contains, for example, a token's scope.
 const maxHeaderBytes = 64 << 10
 
 // NewRegistries returns Registries with this access. It does not perform I/O.

@@ -49,7 +49,7 @@ func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	}
 	if r, ok := from.(*remote.Repository); ok {
 		// Without this, oras reads the manifest first, and fails if it is too large or has a subject that it cannot
-		// read. A runtime chooses the manifest of its report.
+		// read. A runtime chooses its report's manifest.
 		_ = r.SetReferrersCapability(true)
 	}
 	err := deleter.Delete(ctx, d)

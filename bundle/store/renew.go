@@ -12,21 +12,20 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// renewEvery is the minimum time between two calls of the function Access.Renew.
+// renewEvery is the minimum time between two calls to Access.Renew.
 const renewEvery = 30 * time.Second
 
 // renewal contains the credentials and CA certificates, which can change while the program runs.
 type renewal struct {
 	mu sync.Mutex // guards the fields below
-	// access contains the current DockerConfig and CA. next is the earliest time of the next call of access.Renew.
+	// access contains the current DockerConfig and CA. next is the earliest time for the next call to access.Renew.
 	access Access
 	next   time.Time
 	// stored returns a host's credentials from DockerConfig. It is nil if DockerConfig is empty.
 	stored auth.CredentialFunc
 	// announcedCA contains the CA certificates that TrustAlso added, in PEM.
 	announcedCA []byte
-	// lenders maps a host to another host. Requests to a host without credentials use the credentials of the other
-	// host.
+	// lenders maps a host to another host. Requests to a host without credentials use the other host's credentials.
 	lenders map[string]string
 }
 
@@ -81,8 +80,8 @@ func (r *Registries) renew(now time.Time) {
 	}
 }
 
-// TrustAlso adds trusted CA certificates, in PEM, for new connections. A second call replaces the certificates of the
-// first call.
+// TrustAlso adds trusted CA certificates, in PEM, for new connections. A second call replaces the first call's
+// certificates.
 func (r *Registries) TrustAlso(announced []byte) error {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -98,8 +97,8 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// ShareCredentials lets requests to the given hosts use the credentials of the host lender, unless a host has
-// credentials of its own. A second call replaces the hosts of the first call. All names are HOST or HOST:PORT.
+// ShareCredentials lets requests to the given hosts use the lender host's credentials, unless a host has its own
+// credentials. A second call replaces the first call's hosts. All names are HOST or HOST:PORT.
 func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
@@ -109,7 +108,7 @@ func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host. If the host has none, it returns the credentials of the host that
+// credential returns the credentials for a host. If the host has none, it returns the credentials from the host that
 // lends to it.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()

@@ -1,7 +1,7 @@
 // Package store reads and writes bundles, reports, roots of trust and module content.
 //
-// A Store contains the artifacts of one fleet. The implementations Registry, Layout and Memory behave alike. The
-// package does not verify signatures. Package bundle verifies them.
+// A Store contains one fleet's artifacts. The implementations Registry, Layout and Memory behave alike. The package
+// does not verify signatures. Package bundle verifies them.
 package store
 
 import (
@@ -11,14 +11,14 @@ import (
 
 // Store contains OCI repositories below one location, such as a registry prefix or a folder.
 type Store interface {
-	// String returns the location in the form that Open parses.
+	// String returns the location in the format that Open parses.
 	fmt.Stringer
-	// Name returns the full name of a repository of the store, in the form of bundle.Content.Repository.
+	// Name returns the full name of a repository in the store, in the same format as bundle.Content.Repository.
 	Name(repository string) string
-	// Holds reports whether the store can read a repository, given in the form of bundle.Content.Repository.
+	// Holds reports whether the store can read a repository, in the same format as bundle.Content.Repository.
 	Holds(repository string) bool
-	// Repository opens a repository of the store for reading and writing.
+	// Repository opens a repository in the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)
-	// Reading opens a repository of the store for reading.
+	// Reading opens a repository in the store for reading.
 	Reading(ctx context.Context, name string) (Reader, error)
 }

@@ -25,8 +25,8 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
-// ErrOtherReplica is the error of Stream if another replica of the server sends the runtime's events. A new connection
-// can reach that replica.
+// ErrOtherReplica is the error that Stream returns if another server replica sends the runtime's events. A new
+// connection can reach that replica.
 var ErrOtherReplica = errors.New("another replica sends the events of this runtime")
 
 // Stream opens a stream of server-sent events, which ends with ctx. It sends the credentials for the URL's host. It

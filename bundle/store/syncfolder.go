@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// SyncFolder writes the entries of a folder to disk (fsync). It does nothing if the file system does not support this.
+// SyncFolder writes a folder's entries to disk (fsync). It does nothing if the file system does not support this.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// maxTokenBytes limits the memory of the registry tokens of a program. It fits the tokens of about 50,000 repositories.
+// maxTokenBytes limits the memory for a program's registry tokens. It fits the tokens for about 50,000 repositories.
 const maxTokenBytes = 64 << 20
 
-// tokenBytes is the approximate overhead of a token in bytes.
+// tokenBytes is the approximate overhead per token in bytes.
 const tokenBytes = 256
 
-// tokenCache is a cache of registry tokens with a limited size. A registry chooses the scope of a token, which is a
-// part of the key, and oras never removes a token. A registry that requires another scope for each request could
-// otherwise fill the memory.
+// tokenCache is a cache of registry tokens with a limited size. A registry chooses a token's scope, which is part of
+// the key, and oras never removes a token. A registry that requires another scope for each request could otherwise fill
+// the memory.
 type tokenCache struct {
 	limitBytes int
 	// basic returns the current token of a registry with the Basic scheme. Credentials can change while a program runs,
@@ -38,7 +38,7 @@ func (t *tokenCache) caches() (newer, older auth.Cache) {
 	return t.newer, t.older
 }
 
-// GetScheme returns the authentication scheme of a registry.
+// GetScheme returns a registry's authentication scheme.
 func (t *tokenCache) GetScheme(ctx context.Context, registry string) (auth.Scheme, error) {
 	newer, older := t.caches()
 	if scheme, err := newer.GetScheme(ctx, registry); err == nil {

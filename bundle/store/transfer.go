@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest of a tag or digest. The error wraps ErrNotFound if the manifest does not exist. If the
+// Fetch reads the manifest for a tag or digest. The error wraps ErrNotFound if the manifest does not exist. If the
 // manifest is too large, Fetch returns its descriptor without its bytes, and a *refusal.Error.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
@@ -88,7 +88,7 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 	return data, nil
 }
 
-// FetchBundle fetches the DesiredState and the Catalog of a verified manifest and returns the complete bundle.
+// FetchBundle fetches the DesiredState and the Catalog from a verified manifest and returns the complete bundle.
 func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Verified) (bundle.Bundle, error) {
 	config, err := FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -247,7 +247,7 @@ func PlaceDocuments(
 	return nil
 }
 
-// PushBundleManifest pushes the manifest of a runtime's bundle and tags it. The runtime's repository must contain the
+// PushBundleManifest pushes the manifest for a runtime's bundle and tags it. The runtime's repository must contain the
 // bundle's documents.
 func PushBundleManifest(ctx context.Context, place Store, runtime string, manifest bundle.Blob) error {
 	name := bundle.DesiredRepository(runtime)
@@ -264,7 +264,7 @@ func PushBundleManifest(ctx context.Context, place Store, runtime string, manife
 	return nil
 }
 
-// mount makes a blob of the DocumentsRepository available in another repository, without an upload. If the registry
+// mount makes a blob from the DocumentsRepository available in another repository, without an upload. If the registry
 // does not support this, mount uploads the blob.
 func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)

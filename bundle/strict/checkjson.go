@@ -91,7 +91,7 @@ func (o *openValues) awaitKey() {
 	top.wantsKey = top.isObject
 }
 
-// addString adds a string of the document, with its quotes. If the string is a key, addString returns an error if the
+// addString adds a string from the document, with its quotes. If the string is a key, addString returns an error if the
 // object already has the key.
 func (o *openValues) addString(quoted []byte) error {
 	if len(o.levels) == 0 {

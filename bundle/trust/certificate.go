@@ -81,7 +81,7 @@ func onePEM(text, kind string) ([]byte, error) {
 }
 
 // IssueCertificate returns a certificate, in PEM, for the agent's key, a runtime and its Kyma. The caller must
-// determine runtime and Kyma itself, because the content of a certificate request is not trustworthy.
+// determine runtime and Kyma itself, because a certificate request's content is not trustworthy.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {
@@ -111,8 +111,9 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// certificateSubject returns the subject of an agent's certificate. The common name is the runtime ID. The organization
-// is the Kyma's namespace, the organizational unit is the Kyma's name, and the serial number is the Kyma's UID.
+// certificateSubject returns the subject for an agent's certificate. The common name is the runtime ID. The
+// organization is the Kyma's namespace, the organizational unit is the Kyma's name, and the serial number is the Kyma's
+// UID.
 func certificateSubject(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {
@@ -129,7 +130,7 @@ func subjectKyma(subject pkix.Name) Kyma {
 	return Kyma{Namespace: subject.Organization[0], Name: subject.OrganizationalUnit[0], UID: subject.SerialNumber}
 }
 
-// runtimeURI returns the SPIFFE ID of a runtime.
+// runtimeURI returns a runtime's SPIFFE ID.
 func runtimeURI(fleet, runtime string) (*url.URL, error) {
 	if fleet == "" {
 		fleet = "kyma-pull"
@@ -140,10 +141,10 @@ func runtimeURI(fleet, runtime string) (*url.URL, error) {
 	return &url.URL{Scheme: "spiffe", Host: fleet, Path: "/runtime/" + runtime}, nil
 }
 
-// Certificate is a verified certificate of an agent.
+// Certificate is an agent's verified certificate.
 type Certificate struct {
 	Key crypto.PublicKey
-	// Kyma is the Kyma of the runtime. It is zero if a version before 0.1.0 issued the certificate.
+	// Kyma is the runtime's Kyma. It is zero if a version before 0.1.0 issued the certificate.
 	Kyma             Kyma
 	Thumbprint       string
 	NotBefore        time.Time
@@ -155,7 +156,7 @@ type Certificate struct {
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
 // Covers reports whether the certificate is valid at the given time. Because clocks differ, it accepts the certificate
-// up to MaxClockSkew before the start of the validity period.
+// up to MaxClockSkew before the validity period starts.
 func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
@@ -173,7 +174,7 @@ func CertificateValidity(text string) (from, until time.Time, err error) {
 	return parsed.NotBefore, parsed.NotAfter, nil
 }
 
-// CheckCertificate verifies that an enrollment key of the root of trust issued the certificate for this runtime, and
+// CheckCertificate verifies that an enrollment key from the root of trust issued the certificate for this runtime, and
 // returns the parsed certificate.
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)

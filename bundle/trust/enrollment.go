@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// TokenSecret is a secret of the control plane. The control plane derives enrollment tokens from it.
+// TokenSecret is a control plane secret. The control plane derives enrollment tokens from it.
 type TokenSecret []byte
 
-// TokenSecrets are the token secrets of a fleet, newest first. The control plane accepts tokens from all of them.
+// TokenSecrets are a fleet's token secrets, newest first. The control plane accepts tokens from all of them.
 type TokenSecrets []TokenSecret
 
 var errNoTokenSecret = errors.New("the token secret is missing")
@@ -65,20 +65,20 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 		return "", errNoTokenSecret
 	}
 	if err := kyma.Check(); err != nil || kyma.UID == "" {
-		return "", errors.Join(err, fmt.Errorf("Kyma %s: a hand-over requires its name and UID", kyma))
+		return "", errors.Join(err, fmt.Errorf("Kyma %s: a handover requires the Kyma's name and UID", kyma))
 	}
 	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
 }
 
-// CheckHandOver verifies a proof that HandOver returned, and returns the time of the assignment.
+// CheckHandOver verifies a proof that HandOver returned, and returns the assignment's time.
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
-		return time.Time{}, fmt.Errorf("hand-over: must have the form %s.<time>.<code>", handOverPrefix)
+		return time.Time{}, fmt.Errorf("handover: must have the form %s.<time>.<code>", handOverPrefix)
 	}
 	at, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("hand-over: time: %w", err)
+		return time.Time{}, fmt.Errorf("handover: time: %w", err)
 	}
 	for _, secret := range s {
 		if hmac.Equal([]byte(secret.handOver(kyma, runtime, at)), []byte(proof)) {
@@ -86,7 +86,7 @@ func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time
 		}
 	}
 	return time.Time{},
-		fmt.Errorf("hand-over: the proof is not for runtime %s and Kyma %s: run `kcp-publisher move` again", runtime,
+		fmt.Errorf("handover: the proof is not for runtime %s and Kyma %s: run `kcp-publisher move` again", runtime,
 			kyma)
 }
 
@@ -96,7 +96,7 @@ func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
 	return strings.Join([]string{handOverPrefix, when, base64.RawURLEncoding.EncodeToString(code)}, ".")
 }
 
-// Token allows the agent of one runtime to enroll one key. The runtime's bootstrap Secret contains the token.
+// Token allows one runtime's agent to enroll one key. The runtime's bootstrap Secret contains the token.
 type Token struct {
 	Expires time.Time
 	mac     []byte
@@ -108,7 +108,7 @@ const (
 	minTokenSecret = 32
 )
 
-// ID returns an identifier of the secret that does not reveal the secret.
+// ID returns an identifier for the secret that does not reveal the secret.
 func (s TokenSecret) ID() string {
 	return hex.EncodeToString(authenticationCode(s, "kyma-pull token secret id v1"))[:16]
 }
@@ -118,7 +118,7 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives the enrollment token of a runtime for the given Kyma.
+// IssueFor derives a runtime's enrollment token for the given Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, must be at least %d", len(s), minTokenSecret)
@@ -174,7 +174,7 @@ func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Tim
 	return nil
 }
 
-// Prove returns a proof that the owner of the token enrolls this key. The proof does not reveal the token.
+// Prove returns a proof that the token's owner enrolls this key. The proof does not reveal the token.
 func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 	thumbprint, err := Thumbprint(key)
 	if err != nil {

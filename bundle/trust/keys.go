@@ -22,7 +22,7 @@ type Signer = signature.Signer
 
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
-// GenerateKey creates a P-256 key and returns it as the content of a PKCS #8 PEM file.
+// GenerateKey creates a P-256 key and returns it as a PKCS #8 PEM file's content.
 func GenerateKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -52,7 +52,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// PublicKeyPEM returns the signer's public key as the content of a PEM file.
+// PublicKeyPEM returns the signer's public key as a PEM file's content.
 func PublicKeyPEM(signer Signer) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {
@@ -74,8 +74,8 @@ func LoadPublicKey(file []byte) (crypto.PublicKey, error) {
 	return DecodePublicKey(base64.StdEncoding.EncodeToString(der))
 }
 
-// Thumbprint returns the identifier of a public key: the SHA-256 of its PKIX form, encoded as base64. Attestations
-// contain it as the public key hint.
+// Thumbprint returns a public key's identifier: the SHA-256 of its PKIX form, encoded as base64. Attestations contain
+// it as the public key hint.
 func Thumbprint(key crypto.PublicKey) (string, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -118,7 +118,7 @@ func isSupported(key crypto.PublicKey) bool {
 	return false
 }
 
-// CheckSignature reports whether sig is a valid signature of the message with this key. The type of the key determines
+// CheckSignature reports whether sig is a valid signature for the message with this key. The type of the key determines
 // the algorithm.
 func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 	switch k := key.(type) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kyma identifies the Kyma in the control plane that a runtime belongs to. It is zero in documents of versions before
+// Kyma identifies the Kyma in the control plane that a runtime belongs to. It is zero in documents from versions before
 // 0.1.0.
 type Kyma struct {
 	Namespace string `json:"namespace,omitempty"`
@@ -18,7 +18,7 @@ const (
 	// Source: Kubernetes, "Object Names and IDs": a DNS subdomain name has at most 253 characters.
 	maxKymaNameBytes = 253
 	maxKymaUIDBytes  = 128
-	// DefaultKymaNamespace is the default namespace of a Kyma.
+	// DefaultKymaNamespace is a Kyma's default namespace.
 	DefaultKymaNamespace = "kcp-system"
 )
 

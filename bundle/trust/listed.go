@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ListedKey is a key in a root of trust, with one role of the key.
+// ListedKey is a key in a root of trust, with one of its roles.
 type ListedKey struct {
 	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix of component names.
 	Role       string
@@ -15,7 +15,7 @@ type ListedKey struct {
 	ID string
 }
 
-// ListKeys returns all keys of the root of trust, sorted by role and thumbprint.
+// ListKeys returns all keys in the root of trust, sorted by role and thumbprint.
 func (r Root) ListKeys() []ListedKey {
 	var all []ListedKey
 	roles := r.parsed.Signed.Roles

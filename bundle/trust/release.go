@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// MediaTypeDescriptor is the media type of a component descriptor in the field Release of a bundle's Manifest.
+// MediaTypeDescriptor is the media type of a component descriptor in the field Release in a bundle's Manifest.
 const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
 
 const (
-	// MaxReleaseDocuments limits the number of documents in the field Release of a bundle's Manifest.
+	// MaxReleaseDocuments limits the number of documents in the field Release in a bundle's Manifest.
 	MaxReleaseDocuments = 250
 	maxReleaseDepth     = 16
 )
@@ -34,7 +34,7 @@ type Released struct {
 	Component, Version string
 	// Contents are the content blobs that the agent installs.
 	Contents []ReleasedContent
-	// Images are the references of the container images that the module uses.
+	// Images are the references to the container images that the module uses.
 	Images []string
 }
 
@@ -62,8 +62,8 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease checks that enough release keys signed the descriptor of a component, and that this descriptor or a
-// referenced descriptor contains all content and images in released. documents are the blobs in the field Release of
+// CheckRelease checks that enough release keys signed a component's descriptor, and that this descriptor or a
+// referenced descriptor contains all content and images in released. documents are the blobs in the field Release in
 // the module's Manifest, by digest. If the root of trust has no release keys, CheckRelease checks only the minimum
 // version and returns an empty descriptor.
 func (r Root) CheckRelease(

@@ -1,8 +1,8 @@
 // Package trust checks signatures against a fleet's root of trust. It also manages the root of trust itself, and
-// verifies the certificates and enrollments of agents.
+// verifies agents' certificates and enrollments.
 //
-// A root of trust is a TUF root.json with custom roles. The installation of an agent contains one version. The agent
-// accepts newer versions, but never an older version. The package does not access files, registries or the clock.
+// A root of trust is a TUF root.json with custom roles. An agent's installation contains one version. The agent accepts
+// newer versions, but never an older version. The package does not access files, registries or the clock.
 package trust
 
 import (
@@ -23,25 +23,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Roles of the root of trust.
+// Roles in the root of trust.
 const (
-	// RoleRoot is the role of the keys that sign the next version of the root of trust.
+	// RoleRoot is the role of the keys that sign the next root of trust version.
 	RoleRoot = "root"
 	// RolePublisher is the role of the keys that sign bundles.
 	RolePublisher = "publisher"
-	// RoleEnroll is the role of the keys that sign the certificates of agents.
+	// RoleEnroll is the role of the keys that sign agents' certificates.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by a prefix of component names, is the role of the keys that sign these components.
+	// RoleRelease, followed by a component name prefix, is the role of the keys that sign these components.
 	RoleRelease = "release:"
 )
 
-// MaxRootBytes limits the size of one version of the root of trust.
+// MaxRootBytes limits the size of one root of trust version.
 const MaxRootBytes = 64 << 10
 
 // MaxClockSkew limits how far the times in signed documents can be ahead of the reader's clock.
 const MaxClockSkew = 24 * time.Hour
 
-// Root is one verified version of the root of trust: a TUF root.json with custom roles.
+// Root is one verified root of trust version: a TUF root.json with custom roles.
 //
 // Source: TUF specification 1.0.33, section 4.3; its custom fields are epoch, fleet, floors and revoked.
 type Root struct {
@@ -50,9 +50,9 @@ type Root struct {
 	Expires time.Time
 	// Fleet is the name of the fleet. It is empty in a root of trust that an old version created.
 	Fleet string
-	// Floors contains the minimum versions of components, by component name.
+	// Floors contains the minimum component versions, by component name.
 	Floors map[string]string
-	// Revoked are the thumbprints of revoked keys, sorted.
+	// Revoked are the revoked keys' thumbprints, sorted.
 	Revoked []string
 	// Raw is the content of the file root.json.
 	Raw []byte
@@ -256,7 +256,7 @@ func (r Root) Publishers() []string { return slices.Sorted(maps.Keys(r.publisher
 // Enrollers returns the thumbprints of the keys with RoleEnroll, sorted.
 func (r Root) Enrollers() []string { return slices.Sorted(maps.Keys(r.enrollers)) }
 
-// Releases returns the prefixes of component names that have release keys, sorted.
+// Releases returns the component name prefixes that have release keys, sorted.
 func (r Root) Releases() []string {
 	prefixes := make([]string, 0, len(r.releases))
 	for _, role := range r.releases {
@@ -266,8 +266,8 @@ func (r Root) Releases() []string {
 	return prefixes
 }
 
-// Signers returns the thumbprints of the root keys, sorted, and the number of root keys that must sign each version of
-// the root of trust.
+// Signers returns the root keys' thumbprints, sorted, and the number of root keys that must sign each root of trust
+// version.
 func (r Root) Signers() ([]string, int) {
 	role := r.parsed.Signed.Roles[RoleRoot]
 	var thumbprints []string

@@ -6,12 +6,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// MaxRootHops limits how many newer versions of the root of trust a reader verifies in one run.
+// MaxRootHops limits how many newer root of trust versions a reader verifies in one run.
 const MaxRootHops = 64
 
-// Next parses data and verifies that it is the version of the root of trust after r. The root keys of both versions
-// must have signed it. Its version number must be one higher, its fleet must be the same, its epoch must not be lower,
-// and it must contain all revocations of r. Next does not check the expiry. The error is a *refusal.Error.
+// Next parses data and verifies that it is the root of trust version after r. The root keys in both versions must have
+// signed it. Its version number must be one higher, its fleet must be the same, its epoch must not be lower, and it
+// must contain all of r's revocations. Next does not check the expiry. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {

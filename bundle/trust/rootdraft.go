@@ -10,12 +10,12 @@ import (
 	"github.com/theupdateframework/go-tuf/v2/metadata"
 )
 
-// RootDraft is an unsigned or partially signed version of a root of trust.
+// RootDraft is an unsigned or partially signed root of trust version.
 type RootDraft struct {
 	metadata *metadata.Metadata[metadata.RootType]
 }
 
-// DraftRoot returns a draft of the first version of a fleet's root of trust. The draft has no keys.
+// DraftRoot returns a draft of a fleet's first root of trust version. The draft has no keys.
 func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	root := metadata.Root(expires.UTC().Truncate(time.Second))
 	root.Signed.Roles = map[string]*metadata.Role{}
@@ -30,7 +30,7 @@ func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	return d
 }
 
-// Draft returns a draft of the next version of the root of trust. Its content is copied from r.
+// Draft returns a draft of the next root of trust version. Its content is copied from r.
 func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	d, err := OpenDraft(r.Raw)
 	if err != nil {
@@ -42,7 +42,7 @@ func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	return d, nil
 }
 
-// OpenDraft parses a draft of a root of trust.
+// OpenDraft parses a root of trust draft.
 func OpenDraft(data []byte) (*RootDraft, error) {
 	parsed, err := readRoot(data)
 	if err != nil {
@@ -128,7 +128,7 @@ func (d *RootDraft) Revoke(thumbprint string) error {
 	return nil
 }
 
-// SetThreshold sets how many keys of a role must sign.
+// SetThreshold sets how many of a role's keys must sign.
 func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
 
 // SetFloor sets the minimum version of a component. An empty version removes the minimum.
@@ -144,10 +144,10 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch sets the epoch. Agents refuse bundles of earlier epochs, even if these have a higher sequence.
+// SetEpoch sets the epoch. Agents refuse bundles from earlier epochs, even if these have a higher sequence.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
-// Sign adds the signatures of the given root keys to the draft.
+// Sign adds the given root keys' signatures to the draft.
 func (d *RootDraft) Sign(signers ...Signer) error {
 	for _, signer := range signers {
 		public, err := signer.PublicKey()
@@ -162,7 +162,7 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 		if err != nil {
 			return fmt.Errorf("read a root key: %w", err)
 		}
-		// Remove an earlier signature of the same key.
+		// Remove an earlier signature with the same key.
 		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool {
 			return s.KeyID == id
 		})
@@ -174,7 +174,7 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 }
 
 // CountSignatures returns the number of signatures in the draft, and the number of root keys that must sign it. If the
-// draft changes the root keys, root keys of the previous version must also sign. threshold does not include them.
+// draft changes the root keys, root keys from the previous version must also sign. threshold does not include them.
 func (d *RootDraft) CountSignatures() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }

@@ -23,7 +23,7 @@ type Policy struct {
 	fallback *Window
 }
 
-// Runtime contains the attributes of a runtime that rules compare. A rule never matches an empty attribute.
+// Runtime contains the runtime attributes that rules compare. A rule never matches an empty attribute.
 type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
 
 type rule struct {
@@ -31,7 +31,7 @@ type rule struct {
 	windows                                       []Window
 }
 
-// Limits of a policy file. Real policies are much smaller.
+// Limits for a policy file. Real policies are much smaller.
 const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
@@ -42,7 +42,7 @@ const (
 	maxDepth        = 8
 )
 
-// The format of a policy file. Existing files of Kyma use both globalAccountID and globalAccountId, and can contain
+// The format of a policy file. Kyma's existing files use both globalAccountID and globalAccountId, and can contain
 // timeBegin and timeEnd.
 type (
 	policyFile struct {
@@ -115,8 +115,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns the maintenance schedule of a runtime, with the windows of the first rule that matches the runtime.
-// minimum becomes Schedule.Minimum.
+// For returns a runtime's maintenance schedule, with the windows from the first rule that matches the runtime. minimum
+// becomes Schedule.Minimum.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -157,8 +157,8 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches reports whether at least one pattern of the rule matches the runtime. As in Kyma, the other patterns do not
-// have to match.
+// matches reports whether at least one of the rule's patterns matches the runtime. As in Kyma, the other patterns do
+// not have to match.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -232,7 +232,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows parses the windows of a rule. It omits a window that never opens, and adds a remark about it.
+// windows parses a rule's windows. It omits a window that never opens, and adds a remark about it.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d windows, must be at most %d", field, len(files), MaxWindows)

@@ -82,7 +82,7 @@ func TestOpenWindowsMatchTheCalendar(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")
-		if rapid.Bool().Draw(t, "at an edge") { // bugs are most likely at the edges of a window
+		if rapid.Bool().Draw(t, "at an edge") { // bugs are most likely at a window's edges
 			if span, ok := schedule.Next(now); ok {
 				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second),
 					span.Begin.Add(-time.Second)}).Draw(t, "edge")

@@ -8,20 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule defines when modules of one runtime can be upgraded with downtime.
+// Schedule defines when one runtime's modules can be upgraded with downtime.
 type Schedule struct {
-	// Windows are the maintenance windows of the runtime.
+	// Windows are the runtime's maintenance windows.
 	Windows []Window `json:"windows"`
 	// Default is the window that applies if none of Windows is open or opens later. It can be nil.
 	Default *Window `json:"default,omitempty"`
 	// Minimum is the time that must remain until the end of a window for an upgrade to start.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
-	// Early allows the admin of the runtime to start an upgrade before the next window.
+	// Early allows the runtime's admin to start an upgrade before the next window.
 	Early bool `json:"early,omitempty"`
 }
 
 const (
-	// MaxWindows limits the number of windows of one rule or runtime.
+	// MaxWindows limits the number of windows per rule or runtime.
 	MaxWindows = 104
 	// MaxMinimum limits Schedule.Minimum.
 	MaxMinimum = 24 * time.Hour

@@ -59,7 +59,7 @@ type windowTimes struct {
 	zone *time.Location
 	// begin and end of a weekly window are durations since midnight in zone.
 	begin, end time.Duration
-	// fixedSpan is the span of a window between two dates, or nil for a weekly window.
+	// fixedSpan is a window's span between two dates, or nil for a weekly window.
 	fixedSpan *Span
 }
 
@@ -97,7 +97,7 @@ func (w Window) parse() (windowTimes, error) {
 }
 
 func parseClock(text string) (time.Duration, int, error) {
-	// Parse in UTC. In another location, the parser could replace the offset in the text with the local time zone.
+	// Parse in UTC. In any other location, the parser could replace the offset in the text with the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q: must be a time of day with its offset, such as 21:00:00+00:00", text)
@@ -130,8 +130,8 @@ func parseDate(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// listSpans returns the spans of the window that end after now, in order. For a weekly window, it returns the spans of
-// the next eight days.
+// listSpans returns the window's spans that end after now, in order. For a weekly window, it returns the spans in the
+// next eight days.
 func (t windowTimes) listSpans(now time.Time) []Span {
 	if t.fixedSpan != nil {
 		if t.fixedSpan.End.After(now) {

@@ -37,7 +37,7 @@ func load(t testing.TB, path string) Policy {
 	return policy
 }
 
-// policyQuery is one query of a policy and its expected result. November 21, 2026 is a Saturday.
+// policyQuery is one policy query with its expected result. November 21, 2026 is a Saturday.
 type policyQuery struct {
 	runtime Runtime
 	now     string
@@ -65,7 +65,7 @@ func TestNextReturnsWindowForRuntime(t *testing.T) {
 		"Next weekly window is returned": {
 			weekly, policyQuery{europe, "2026-11-21T20:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
-		"Begin of the window is included": {
+		"Start of the window is included": {
 			weekly, policyQuery{europe, "2026-11-21T21:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
 		"Last second of the window is included": {
@@ -177,7 +177,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		moments []policyQuery
-		remarks []string // expected prefixes of the remarks
+		remarks []string // the remarks' expected prefixes
 	}{
 		"Current policy": {"policy.json", []policyQuery{
 			{

@@ -81,7 +81,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick finds the only object of a kind and decodes it into the argument into.
+// pick finds the only object with a kind and decodes it into the argument into.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -284,7 +284,7 @@ func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 	}
 }
 
-// A network policy for HTTPS only would block an endpoint with HTTP or another port.
+// A network policy for HTTPS only would block an endpoint with HTTP or a different port.
 func TestNetworkPoliciesAllowConfiguredPorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart, values string

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The test builds and pushes a signed release of HEAD, and runs the commands of docs/guides/verify-a-release.md.
+// The test builds and pushes a signed release from HEAD, and runs the commands in docs/guides/verify-a-release.md.
 // cosign is built from its Go module.
 func TestCosignVerifiesRelease(t *testing.T) {
 	suite.Long(t)

@@ -103,7 +103,7 @@ func gitOpsReleases(t *testing.T) map[string]Release {
 	return found
 }
 
-// kustomized builds the example overlays on the bases of a release and returns their objects.
+// kustomized builds the example overlays on a release's bases and returns their objects.
 func kustomized(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
@@ -194,7 +194,7 @@ func (g *testCluster) dryRun(o *unstructured.Unstructured) error {
 		client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// gitOpsModules maps Go modules of Flux and Argo CD to the paths of their CRD files.
+// gitOpsModules maps Flux's and Argo CD's Go modules to the paths of their CRD files.
 var gitOpsModules = map[string][]string{
 	"github.com/controlplaneio-fluxcd/flux-operator@v0.58.0": {
 		"config/data/flux/v2.9.4/source-controller.yaml",

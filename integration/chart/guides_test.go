@@ -32,7 +32,7 @@ func guideBlocks(t *testing.T, page string) []guides.Block {
 	return blocks
 }
 
-// operator runs the commands of guides in a folder with the charts. $PATH contains the programs and Helm.
+// operator runs commands from guides in a folder with the charts. $PATH contains the programs and Helm.
 type operator struct {
 	*testCluster
 	dir string
@@ -86,7 +86,7 @@ func (o *operator) steps(page, name string) {
 	}
 }
 
-// notes runs the kubectl commands in the NOTES.txt of each chart.
+// notes runs the kubectl commands in each chart's NOTES.txt.
 func (o *operator) notes() {
 	o.Helper()
 	kyma := o.hold("Kyma", "kyma-system", "default", "", false)
@@ -96,7 +96,7 @@ func (o *operator) notes() {
 			// A command with another context needs a second cluster.
 			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
 				!strings.Contains(command, "--context RUNTIME ") {
-				command, _, _ = strings.Cut(command, "   ") // three spaces precede an explanation of the command
+				command, _, _ = strings.Cut(command, "   ") // three spaces precede the command's explanation
 				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
 				ran++
 			}

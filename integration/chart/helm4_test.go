@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// The programs render with Helm 3's engine. Users of Helm 4 must get the same objects.
+// The programs render with Helm 3's engine. Helm 4 users must get the same objects.
 func TestHelm4RendersSameObjectsAsHelm3(t *testing.T) {
 	suite.Long(t)
 	for name, r := range cases(t) {

@@ -38,12 +38,12 @@ func newSchemas(g *testCluster) *schemas {
 	return &schemas{g, g.TempDir(), paths, map[string]bool{}, map[string]map[string]any{}}
 }
 
-// location returns the path template with which kubeconform finds the schema of a kind.
+// location returns the path template that kubeconform uses to find a kind's schema.
 func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }
 
-// write writes the schema of an object's kind. It reports whether the API server has a schema.
+// write writes the schema for an object's kind. It reports whether the API server has a schema.
 func (s *schemas) write(o *unstructured.Unstructured) bool {
 	s.Helper()
 	group, version, found := strings.Cut(o.GetAPIVersion(), "/")

@@ -33,7 +33,7 @@ type panel struct {
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
-// dashboards returns the rendered dashboards of all charts by file name.
+// dashboards returns all charts' rendered dashboards, by file name.
 func dashboards(t *testing.T) map[string]dashboard {
 	t.Helper()
 	found := map[string]dashboard{}
@@ -87,10 +87,10 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 	return found
 }
 
-// metricNames matches metrics of the project and of its libraries.
+// metricNames matches metrics from the project and from its libraries.
 var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
 
-// documented returns the names of the metrics on the reference page.
+// documented returns the metric names on the reference page.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -107,7 +107,7 @@ func documented(t *testing.T) map[string]bool {
 	return names
 }
 
-// labelsOf returns the labels of each metric on the reference page.
+// labelsOf returns each metric's labels on the reference page.
 func labelsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -145,7 +145,7 @@ func unknownLabels(expr, legend string, labels map[string][]string) []string {
 		}
 	}
 	if len(ours) == 0 {
-		return nil // the labels of library metrics are unknown
+		return nil // library metrics' labels are unknown
 	}
 	for _, s := range ours {
 		known = append(known, labels[s[1]]...)

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// buildRelease builds a release of HEAD for this machine and returns its folder.
+// buildRelease builds a release from HEAD for this machine and returns its folder.
 func buildRelease(t *testing.T, version string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")

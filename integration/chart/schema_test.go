@@ -37,7 +37,7 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 	}
 }
 
-// ownDefinitions lists the schema definitions of the chart's own values. Others describe Kubernetes types.
+// ownDefinitions lists the schema definitions for the chart's own values. Others describe Kubernetes types.
 var ownDefinitions = []string{"events"}
 
 // compare checks that values and schema have the same keys, including nested values of the chart.
@@ -108,8 +108,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject creates the objects of the charts, except for kinds that the API server does not serve. The API
-// server rejects unknown fields.
+// acceptsEveryObject creates the charts' objects, except for kinds that the API server does not serve. The API server
+// rejects unknown fields.
 func (g *testCluster) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

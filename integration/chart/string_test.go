@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// scalars returns texts that YAML parses as a number or boolean. It maps each text to a similar text that YAML parses
+// scalars returns strings that YAML parses as a number or boolean. It maps each text to a similar text that YAML parses
 // as a string. The short suite renders the charts only with the number.
 func scalars() map[string]string {
 	if suite.Selected() {

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// invalidValues contains invalid values of a chart and the texts that the error must contain.
+// invalidValues contains invalid chart values and the strings that the error must contain.
 type invalidValues struct {
 	values string
 	want   []string

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts selects the ServiceAccount that installs a module. An operator of the runtime configures it. A bundle cannot
-// change it. With the zero value, the agent installs all modules with its own permissions.
+// Accounts selects the ServiceAccount that installs a module. A runtime operator configures it. A bundle cannot change
+// it. With the zero value, the agent installs all modules with its own permissions.
 type Accounts struct {
 	defaultUser  string            // user name for modules without their own account; empty for the agent itself
 	userByModule map[string]string // user name by module; empty for the agent itself
@@ -79,7 +79,7 @@ func (a Accounts) UserFor(module, label string) string {
 	return a.defaultUser
 }
 
-// Users returns the sorted user names of all configured ServiceAccounts.
+// Users returns all configured ServiceAccounts' user names, sorted.
 func (a Accounts) Users() []string {
 	users := slices.DeleteFunc(a.AllUsers(), func(user string) bool { return user == "" })
 	slices.Sort(users)
@@ -104,7 +104,7 @@ func (a Accounts) DescribeOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// AllUsers returns the user names of all settings. The name "" stands for the agent itself.
+// AllUsers returns the user names in all settings. The name "" stands for the agent itself.
 func (a Accounts) AllUsers() []string {
 	users := []string{"", a.defaultUser}
 	for _, user := range a.userByModule {

@@ -14,7 +14,7 @@ var (
 	namespaceRequests = requestMatch{[]string{""}, []string{namespaceKind.resource}, changes, inCluster}
 )
 
-// sharedRequests selects writes of namespaces, including subresources that change finalizers.
+// sharedRequests selects writes to namespaces, including subresources that change finalizers.
 var sharedRequests = []requestMatch{
 	namespaceRequests,
 	{[]string{""}, []string{"namespaces/status", "namespaces/finalize"}, []string{"UPDATE"}, inCluster},
@@ -32,7 +32,7 @@ func listObjectRules() []rule {
 					{
 						policy:     policyHome,
 						expression: celExpression(`!(request.resource.group == <group> && request.resource.resource == 'manifests')`),
-						message:    "only skr-agent writes Manifests, from the bundle of the runtime",
+						message:    "only skr-agent can write Manifests, based on the runtime's bundle",
 					},
 					{
 						policy: policyHome,
@@ -191,7 +191,7 @@ object.metadata.?annotations[?a].orValue('') ==
 	}
 }
 
-// agentPlurals returns the sorted plural names of the agent's kinds.
+// agentPlurals returns the agent's kinds' plural names, sorted.
 func agentPlurals() []string {
 	var all []string
 	for _, plural := range agentKinds {

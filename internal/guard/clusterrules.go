@@ -63,8 +63,8 @@ object.spec.?limited.?limitResponse.?queuing.?queues.orValue(0) <= <queues>)`,
 					expression: celExpression(`
 variables.kind != <class> || object == null || object.value < <limit> && !object.?globalDefault.orValue(false)`,
 						"class", celText(keysOf(priorityClassKind)[0]), "limit", fmt.Sprint(agentPriority)),
-					message: "pods with this PriorityClass could displace skr-agent, or it would change the priority of all pods " +
-						"without a class",
+					message: "this PriorityClass would let pods preempt skr-agent, " +
+						"or change the priority of all pods without a class",
 				}}
 			},
 		},

@@ -21,7 +21,7 @@ func TestReferenceOfAdmissionPoliciesIsCurrent(t *testing.T) {
 	path := filepath.Join("..", "..", "charts", "skr-agent", "policy", "protection.yaml")
 	want := policiesYAML()
 	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644)) //nolint:gosec // a file of the repository
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644)) //nolint:gosec // a file in the repository
 	}
 	have, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func writeValidation(b *strings.Builder, rule string, v policyCheck) {
 // block returns a folded YAML text, which is one line in the policy.
 func block(text string) string { return ">-\n      " + strings.ReplaceAll(text, "\n", "\n      ") }
 
-// matchConditions exclude the requests of the agent, Kubernetes and operators.
+// matchConditions exclude requests from the agent, Kubernetes and operators.
 func matchConditions() []policyVariable {
 	return []policyVariable{
 		{name: "not-the-agent", expression: celExpression(`request.userInfo.username != '<accounts><agent>'`,

@@ -11,8 +11,8 @@ import (
 )
 
 // checkRole refuses roles and bindings that would let other accounts operate the agent. An account can operate the
-// agent if it can change objects of agents.kyma-pull.dev. Labels for aggregation can also add the rules of a role to
-// the roles of other accounts.
+// agent if it can change agents.kyma-pull.dev objects. Aggregation labels can also add a role's rules to other
+// accounts' roles.
 func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	switch {
@@ -55,7 +55,7 @@ func checkRoleRules(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// checkPublicBinding refuses a binding of a powerful role to all accounts of the cluster.
+// checkPublicBinding refuses to bind a powerful role to all accounts in the cluster.
 func checkPublicBinding(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if !slices.Contains(powerfulRoles, role) {
@@ -75,13 +75,13 @@ const (
 	// operatorGroup and operatorResource name the resource whose verb change makes an account an operator.
 	operatorGroup    = "kyma-pull.dev"
 	operatorResource = "agents"
-	// aggregationLabels is the prefix of labels that add the rules of a role to a built-in role.
+	// aggregationLabels is the prefix of labels that add a role's rules to a built-in role.
 	aggregationLabels = rbacGroup + "/aggregate-to-"
 )
 
 var (
 	powerfulRoles = []string{"cluster-admin", "admin", "edit"}
-	// allAccounts are the names of users and groups that include all accounts, or accounts without authentication.
+	// allAccounts are the user and group names that include all accounts, or accounts without authentication.
 	allAccounts = []string{
 		"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous",
 	}

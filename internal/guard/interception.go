@@ -40,7 +40,7 @@ func protectedTargets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change to labels. policies contains the admission policies of the module, each as its kind and name.
+// now or after a change to labels. policies contains the module's admission policies, each as its kind and name.
 func checkInterception(o *unstructured.Unstructured, agentNamespace string, policies map[string]bool) string {
 	all, problem := parseInterceptors(o)
 	if problem != "" {
@@ -57,7 +57,7 @@ func checkInterception(o *unstructured.Unstructured, agentNamespace string, poli
 			}
 			if t.inCluster {
 				// Refuse only rules that name the resource or its group. Accept a webhook for all groups and resources:
-				// if it blocks writes of CRDs, the agent continues with the existing CRDs.
+				// if it blocks writes to CRDs, the agent continues with the existing CRDs.
 				if in.namesTarget(t) && (t.resource != crdResource || !sparesAgentCRDs(o)) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: exclude "+
@@ -88,9 +88,9 @@ func InterceptorKinds() []string {
 	}
 }
 
-// CheckNamespaceLabels refuses changes to the labels of the agent's namespace that would let an installed webhook or
-// policy intercept requests for the agent's objects. before and after are the labels of the namespace. The result is ""
-// for accepted changes.
+// CheckNamespaceLabels refuses changes to labels on the agent's namespace that would let an installed webhook or policy
+// intercept requests for the agent's objects. before and after are the namespace's labels. The result is "" for
+// accepted changes.
 func CheckNamespaceLabels(
 	before, after labels.Set, agentNamespace string, installed []unstructured.Unstructured,
 ) string {

@@ -20,7 +20,7 @@ type interceptor struct {
 	path string
 }
 
-// matchFields contains the rules and selectors of an interceptor. They select the requests that it receives.
+// matchFields contains an interceptor's rules and selectors. They select the requests that it receives.
 type matchFields struct {
 	Rules             []resourceRule        `json:"rules"`
 	ResourceRules     []resourceRule        `json:"resourceRules"`
@@ -41,7 +41,8 @@ type resourceRule struct {
 // target is a resource that the agent depends on.
 type target struct {
 	group, resource string
-	// labels are the labels of the agent's objects of this resource, without openLabels. Nil if the labels are unknown.
+	// labels are the labels on the agent's objects with this resource, without openLabels. Nil if the labels are
+	// unknown.
 	labels labels.Set
 	// inCluster is true for cluster-scoped resources. A namespaceSelector cannot exclude them.
 	inCluster bool
@@ -68,7 +69,7 @@ func parseInterceptors(o *unstructured.Unstructured) (all []interceptor, problem
 		read(resources, "spec.matchResources")
 		last := &all[len(all)-1]
 		if len(last.ResourceRules) == 0 {
-			// a binding without rules matches all requests of its policy
+			// a binding without rules matches all requests that its policy matches
 			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}}
 		}
 	case strings.HasSuffix(o.GetKind(), "AdmissionPolicy"):
@@ -137,7 +138,7 @@ func (r resourceRule) matchesTarget(t target) bool {
 		})
 }
 
-// excludesTarget reports whether an object selector excludes all objects of a target.
+// excludesTarget reports whether an object selector excludes all of a target's objects.
 func excludesTarget(selector *metav1.LabelSelector, t target) bool {
 	if t.labels == nil {
 		return false
@@ -164,7 +165,7 @@ func (in interceptor) excludesNamespace(agentNamespace string) bool {
 	return byName
 }
 
-// selectorRequirements returns all requirements of a selector. The result is empty for a missing or invalid selector.
+// selectorRequirements returns all of a selector's requirements. The result is empty for a missing or invalid selector.
 func selectorRequirements(selector *metav1.LabelSelector) []labels.Requirement {
 	if selector == nil {
 		return nil

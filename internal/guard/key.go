@@ -12,7 +12,7 @@ type Key struct {
 	Group, Kind, Namespace, Name string
 }
 
-// KeyOf returns the key of an object.
+// KeyOf returns the key for an object.
 func KeyOf(o *unstructured.Unstructured) Key {
 	gvk := o.GroupVersionKind()
 	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
@@ -39,7 +39,7 @@ func IsNamespace(gk schema.GroupKind) bool { return gk == schema.GroupKind{Kind:
 // IsCustomGroup reports whether a group is not built into Kubernetes, such as gateway.networking.k8s.io.
 func IsCustomGroup(group string) bool { return !slices.Contains(kubernetesGroups, group) }
 
-// kubernetesGroups are the built-in API groups of kube-apiserver.
+// kubernetesGroups are kube-apiserver's built-in API groups.
 var kubernetesGroups = []string{
 	"", AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io",
 	"authorization.k8s.io",
@@ -61,8 +61,8 @@ func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	return gvk
 }
 
-// ServedVersions returns the versions of a CRD that the API server serves. The storage version is first, because the
-// API server reads it without a conversion.
+// ServedVersions returns a CRD's versions that the API server serves. The storage version is first, because the API
+// server reads it without a conversion.
 func ServedVersions(definition *unstructured.Unstructured) []string {
 	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	var served []string

@@ -12,7 +12,7 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// AgentName is the name of the agent's ServiceAccount, and the prefix of the names of its other objects.
+// AgentName is the name of the agent's ServiceAccount, and the prefix of its other objects' names.
 const AgentName = "skr-agent"
 
 // agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects.
@@ -22,7 +22,7 @@ const (
 	reservedPrefix      = "kyma-pull-"
 )
 
-// LabelApp is the label in the pod selectors of the agent's Deployment and Service.
+// LabelApp is the label in the pod selectors on the agent's Deployment and Service.
 const LabelApp = "app.kubernetes.io/name"
 
 // agentKinds maps the kinds of the agent's custom resources to their plural names.
@@ -40,7 +40,7 @@ func isAgentName(name string) bool {
 // LabelSidecar is the label that keeps Istio's proxy out of a pod.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// agentPodLabels returns the labels of the agent's pods, without openLabels. The chart sets LabelSidecar to keep
+// agentPodLabels returns the labels on the agent's pods, without openLabels. The chart sets LabelSidecar to keep
 // Istio's proxy out of the agent's pods.
 func agentPodLabels() labels.Set { return labels.Set{LabelApp: AgentName, LabelSidecar: "false"} }
 
@@ -53,12 +53,12 @@ var openLabels = []string{
 
 const crdResource = "customresourcedefinitions"
 
-// AdmissionGroup is the API group of webhooks and admission policies.
+// AdmissionGroup is the API group for webhooks and admission policies.
 const AdmissionGroup = "admissionregistration.k8s.io"
 
 const flowControlGroup = "flowcontrol.apiserver.k8s.io"
 
-// kubernetesNamespaces is the prefix of the namespaces of Kubernetes.
+// kubernetesNamespaces is the prefix of Kubernetes' namespaces.
 const kubernetesNamespaces = "kube-"
 
 func isKubernetesNamespace(namespace string) bool {
@@ -89,7 +89,7 @@ func resourcesOf(kinds ...protectedKind) []string {
 	return all
 }
 
-// keysOf returns the kinds in the form of the CEL variable kind, GROUP/RESOURCE.
+// keysOf returns the kinds in the same format as the CEL variable kind, GROUP/RESOURCE.
 func keysOf(kinds ...protectedKind) []string {
 	var all []string
 	for _, k := range kinds {
@@ -133,7 +133,7 @@ var (
 		{storageGroup, "VolumeAttributesClass", "volumeattributesclasses"},
 		attachmentKind,
 	}
-	// addressKinds are the kinds whose objects contain the address of the API server.
+	// addressKinds are the kinds whose objects contain the API server's address.
 	addressKinds = []protectedKind{
 		{"", "Service", "services"}, {"", "Endpoints", "endpoints"},
 		{"discovery.k8s.io", "EndpointSlice", "endpointslices"},

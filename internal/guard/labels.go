@@ -16,7 +16,7 @@ import (
 // ErrExposed is the error for a refused label, which would let a webhook or policy intercept the agent's requests.
 var ErrExposed = errors.New("would expose the agent")
 
-// LabelsExceptManager returns the labels of an object, except the labels that the given field manager applied.
+// LabelsExceptManager returns an object's labels, except the labels that the given field manager applied.
 func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	left := maps.Clone(live.Labels)
 	for _, e := range live.ManagedFields {
@@ -39,9 +39,9 @@ func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) lab
 }
 
 // SafeLabels returns the labels to apply to the agent's namespace. current contains the current labels, others the
-// current labels of other field managers, and wanted the wanted labels. If the change of a label would let a webhook or
-// policy intercept the agent's requests, the label keeps its current value. The error lists each such label with the
-// reason.
+// current labels that other field managers own, and wanted the wanted labels. If the change of a label would let a
+// webhook or policy intercept the agent's requests, the label keeps its current value. The error lists each such label
+// with the reason.
 func SafeLabels(
 	current, others, wanted labels.Set, agentNamespace string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,

@@ -13,7 +13,7 @@ const (
 	antreaGroup        = "crd.antrea.io"
 	ciliumGroup        = "cilium.io"
 	labelNamespaceName = corev1.LabelMetadataName
-	// ciliumNamespace is the label with the namespace's name in Cilium's selectors of endpoints.
+	// ciliumNamespace is the label with the namespace's name in Cilium's endpoint selectors.
 	ciliumNamespace = "k8s:io.kubernetes.pod.namespace"
 )
 
@@ -76,7 +76,7 @@ func checkNetworkPolicy(o *unstructured.Unstructured, agentNamespace string) str
 	return ""
 }
 
-// namespaceSelectors returns the namespace selectors of an AdminNetworkPolicy or a similar policy.
+// namespaceSelectors returns the namespace selectors in an AdminNetworkPolicy or a similar policy.
 func namespaceSelectors(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	for _, path := range [][]string{{"spec", "subject", "namespaces"},
@@ -88,7 +88,7 @@ func namespaceSelectors(o *unstructured.Unstructured) []map[string]any {
 	return selectorsOrMatchAll(all)
 }
 
-// ciliumSpecs returns the specs of a Cilium policy, which has a spec, a list specs, or both.
+// ciliumSpecs returns a Cilium policy's specs, which has a spec, a list specs, or both.
 func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
@@ -140,8 +140,8 @@ func labelExcludesNamespace(selector map[string]any, agentNamespace, label strin
 	})
 }
 
-// calicoExcludesNamespace reports whether a Calico selector excludes the agent's namespace. It recognizes only the form
-// LABEL != "NAME".
+// calicoExcludesNamespace reports whether a Calico selector excludes the agent's namespace. It recognizes only the
+// format LABEL != "NAME".
 func calicoExcludesNamespace(selector, agentNamespace string) bool {
 	for _, label := range calicoNamespaces {
 		for _, quote := range []string{"'", `"`} {
@@ -153,7 +153,7 @@ func calicoExcludesNamespace(selector, agentNamespace string) bool {
 	return false
 }
 
-// selectorEntries returns a field of each entry in a list of the object's spec. If the list is empty, it returns one
+// selectorEntries returns a field from each entry in a list in the object's spec. If the list is empty, it returns one
 // nil, which stands for a selector that matches everything.
 func selectorEntries(o *unstructured.Unstructured, list, field string) []map[string]any {
 	var all []map[string]any

@@ -9,11 +9,11 @@ import (
 )
 
 // agentPriority is the default priority of the agent's pods, and the highest priority that Kubernetes allows in a
-// PriorityClass of a user.
+// user's PriorityClass.
 const agentPriority = 1_000_000_000
 
-// checkPriorityClass refuses PriorityClasses with which pods of a module could displace the agent's pods, and classes
-// that change the priority of all pods in the cluster.
+// checkPriorityClass refuses PriorityClasses that would let module pods preempt the agent's pods, and classes that
+// change the priority of all pods in the cluster.
 func checkPriorityClass(o *unstructured.Unstructured, _ string) string {
 	if k := KeyOf(o); !k.isAny(priorityClassKind) {
 		return ""
@@ -30,8 +30,8 @@ func checkPriorityClass(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// checkDisruptionBudget refuses PodDisruptionBudgets that select the agent's pods. Kubernetes evicts no pod that two
-// budgets select, so such a budget blocks the drain of the agent's node.
+// checkDisruptionBudget refuses PodDisruptionBudgets that select the agent's pods. Kubernetes does not evict a pod that
+// two budgets select, so such a budget prevents the agent's node from being drained.
 func checkDisruptionBudget(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	if !k.isAny(budgetKind) || k.Namespace != agentNamespace {

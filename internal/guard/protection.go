@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// trustedCA is the ConfigMap with the CA of the API server.
+// trustedCA is the ConfigMap with the API server's CA.
 const trustedCA = "kube-root-ca.crt"
 
-// annotationTokenAccount is the annotation of a Secret that selects the ServiceAccount of its token.
+// annotationTokenAccount is the annotation on a Secret that selects its token's ServiceAccount.
 const annotationTokenAccount = "kubernetes.io/service-account.name"
 
 // ProtectionReason returns the reason why no module can write an object, or "" if modules can write it.
@@ -60,8 +60,8 @@ func checkCRD(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// usesAgentName reports whether a CRD uses a name of one of the agent's kinds. If the agent's CRD were deleted, such a
-// CRD could block its restoration.
+// usesAgentName reports whether a CRD uses the name of one of the agent's kinds. If the agent's CRD were deleted, such
+// a CRD could block its restoration.
 func usesAgentName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")
@@ -132,8 +132,8 @@ var podGroups = []string{"", "apps", "batch"}
 // hasPods reports whether the API group contains kinds with pods or pod templates.
 func hasPods(group string) bool { return slices.Contains(podGroups, group) }
 
-// checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose the token
-// of this ServiceAccount, or give pods access to the agent's Secrets.
+// checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose this
+// ServiceAccount's token, or give pods access to the agent's Secrets.
 func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) string {
 	if o.GetNamespace() != agentNamespace {
 		return ""
@@ -143,7 +143,7 @@ func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) stri
 		return "this Secret would contain a token of the agent's ServiceAccount"
 	}
 	if k.isAny(serviceAccountKind) {
-		// Kubernetes copies the imagePullSecrets of a ServiceAccount to its pods.
+		// Kubernetes copies a ServiceAccount's imagePullSecrets to its pods.
 		lists := map[string]any{"imagePullSecrets": o.Object["imagePullSecrets"], "secrets": o.Object["secrets"]}
 		if secret := findAgentSecret(lists, agentNamespace, agentNamespace); secret != "" {
 			return fmt.Sprintf("imagePullSecrets would give its pods access to Secret %s of the agent", secret)
@@ -191,8 +191,8 @@ func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string 
 	return ""
 }
 
-// hasTemplate reports whether the data of a ControllerRevision contains a pod template, or can contain one because it
-// cannot be read. Kubernetes ignores the case of field names.
+// hasTemplate reports whether a ControllerRevision's data contains a pod template, or can contain one because it cannot
+// be read. Kubernetes ignores case in field names.
 func hasTemplate(data any) bool {
 	fields, isMap := data.(map[string]any)
 	if !isMap {
@@ -233,7 +233,7 @@ func checkAutoscaler(o *unstructured.Unstructured, agentNamespace string) string
 	return ""
 }
 
-// checkRoleBinding refuses bindings of the agent's roles to other accounts, and bindings of roles to the agent.
+// checkRoleBinding refuses bindings that bind the agent's roles to other accounts, or any role to the agent.
 func checkRoleBinding(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	if !k.isAny(roleBindingKind, clusterRoleBindingKind) {

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// ContainsData reports whether the deletion of an object can lose data that the module's content cannot restore.
+// ContainsData reports whether deleting an object can lose data that the module's content cannot restore.
 func ContainsData(o *unstructured.Unstructured) bool {
 	k := KeyOf(o)
 	switch k.Kind {

@@ -6,7 +6,7 @@ import (
 )
 
 // checkRedirection refuses objects that can redirect the agent's connections: Services with external IPs
-// (CVE-2020-8554), and policies of Cilium and Antrea that redirect traffic.
+// (CVE-2020-8554), and Cilium and Antrea policies that redirect traffic.
 func checkRedirection(o *unstructured.Unstructured, agentNamespace string) string {
 	const fix = "this object could redirect the agent's connections: "
 	switch k := KeyOf(o); k.Group {
@@ -34,7 +34,7 @@ func checkRedirection(o *unstructured.Unstructured, agentNamespace string) strin
 	return ""
 }
 
-// redirectsEgress reports whether an egress gateway can select pods of a namespace and thus redirect their traffic.
+// redirectsEgress reports whether an egress gateway can select pods in a namespace and thus redirect their traffic.
 func redirectsEgress(o *unstructured.Unstructured, namespace string) bool {
 	pods := selectorEntries(o, "selectors", "podSelector")
 	for i, namespaces := range selectorEntries(o, "selectors", "namespaceSelector") {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Permission is a permission that an account needs. If the name is empty, the permission is for all objects of the
+// Permission is a permission that an account needs. If the name is empty, the permission is for all objects with this
 // resource.
 type Permission struct {
 	Verb, Group, Resource, Namespace, Name string

@@ -17,8 +17,8 @@ func listRules() []rule {
 // because Kubernetes does not evaluate admission policies for these kinds.
 const ruleInterception = "interception"
 
-// Check refuses content with objects that no module can write: objects of the agent, and objects that the agent
-// depends on. The error is a *Refusal.
+// Check refuses content with objects that no module can write: the agent's objects, and objects that the agent depends
+// on. The error is a *Refusal.
 func Check(objects []*unstructured.Unstructured, agentNamespace string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
@@ -43,12 +43,12 @@ func Check(objects []*unstructured.Unstructured, agentNamespace string) error {
 	return checkTotalShares(objects)
 }
 
-// ruleShares is the name of the rule that limits the total shares of a module's PriorityLevelConfigurations. An
+// ruleShares is the name of the rule that limits the total shares in a module's PriorityLevelConfigurations. An
 // admission policy cannot enforce it, because it evaluates one object at a time.
 const ruleShares = "priority-levels"
 
 // ContentOnlyReason returns the reason why only the agent's check of module content enforces a rule. It returns "" if
-// the admission policies of the Helm chart also enforce the rule.
+// the admission policies in the Helm chart also enforce the rule.
 func ContentOnlyReason(name string) string {
 	switch name {
 	case ruleInterception:

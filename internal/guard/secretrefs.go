@@ -14,15 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secretNamePattern and secretNamespacePattern match the parameters of StorageClasses that contain the name or
-// namespace of a Secret, such as csi.storage.k8s.io/node-publish-secret-name.
+// secretNamePattern and secretNamespacePattern match the StorageClass parameters that contain the name or namespace of
+// a Secret, such as csi.storage.k8s.io/node-publish-secret-name.
 var (
 	secretNamePattern      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespacePattern = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// findAgentSecret returns the name of a Secret of the agent that a field anywhere in value refers to, or "" if no field
-// does. A reference without a namespace is resolved in the given namespace.
+// findAgentSecret returns the name of an agent Secret that a field anywhere in value refers to, or "" if no field does.
+// A reference without a namespace is resolved in the given namespace.
 func findAgentSecret(value any, namespace, agentNamespace string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -44,8 +44,8 @@ func findAgentSecret(value any, namespace, agentNamespace string) string {
 	return ""
 }
 
-// referencedSecret returns the name of the agent's Secret that a field of an object refers to, or "" for other fields.
-// siblings contains the fields of the same map.
+// referencedSecret returns the name of the agent's Secret that an object's field refers to, or "" for other fields.
+// siblings contains the fields in the same map.
 func referencedSecret(field string, value any, siblings map[string]any, namespace, agentNamespace string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
@@ -68,18 +68,16 @@ func referencedSecret(field string, value any, siblings map[string]any, namespac
 	return ""
 }
 
-// harmlessTemplates are the templates in the name of a Secret that a storage driver cannot expand to a Secret of the
-// agent.
+// harmlessTemplates are the templates in a Secret's name that a storage driver cannot expand to an agent Secret.
 var harmlessTemplates = []string{"${pvc.name}", "${pv.name}"}
 
-// storageGroups are the API groups of the cluster-scoped objects that storage drivers read.
+// storageGroups are the API groups with the cluster-scoped objects that storage drivers read.
 var storageGroups = []string{
 	storageGroup, "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io", "objectstorage.k8s.io",
 }
 
-// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in the
-// specification of a volume, in parameters, or in annotations, which contain the Secret for the deletion of a volume or
-// snapshot.
+// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in a
+// volume's specification, in parameters, or in annotations, which contain the Secret for deleting a volume or snapshot.
 func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	isVolume := k.isAny(volumeKind)
@@ -111,8 +109,8 @@ func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) s
 	return ""
 }
 
-// secretParameter returns the parameter of a storage object that names a Secret of the agent, or contains a template
-// that a storage driver can expand to such a name. It returns "" if no parameter does.
+// secretParameter returns a storage object's parameter that names an agent Secret, or contains a template that a
+// storage driver can expand to such a name. It returns "" if no parameter does.
 func secretParameter(parameters map[string]any, agentNamespace string) string {
 	reaches := false
 	for parameter, value := range parameters {
@@ -130,8 +128,8 @@ func secretParameter(parameters map[string]any, agentNamespace string) string {
 	return ""
 }
 
-// checkSealedSecret refuses Secrets with the label of the Secrets that the agent writes for the control plane. With
-// this label, the agent would replace the data of the module's Secret.
+// checkSealedSecret refuses Secrets with the label that marks the Secrets that the agent writes for the control plane.
+// With this label, the agent would replace the data in the module's Secret.
 func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
 	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
 	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {

@@ -25,8 +25,8 @@ var foreignLabels = []string{
 	"objectset.rio.cattle.io/",
 }
 
-// NameAndLabels returns the name and labels of a shared namespace, which are the only fields that the agent applies for
-// a module. Other fields would affect all modules. For example, an owner reference can delete the namespace.
+// NameAndLabels returns a shared namespace's name and labels, which are the only fields that the agent applies for a
+// module. Other fields would affect all modules. For example, an owner reference can delete the namespace.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())
@@ -48,14 +48,14 @@ const (
 	dataplaneNone      = "none"
 )
 
-// nodeAnnotations are annotations of a namespace that select the nodes for its pods.
+// nodeAnnotations are namespace annotations that select the nodes for its pods.
 var nodeAnnotations = []string{
 	"scheduler.alpha.kubernetes.io/node-selector", "scheduler.alpha.kubernetes.io/defaultTolerations",
 	"scheduler.alpha.kubernetes.io/tolerationsWhitelist", "openshift.io/node-selector",
 }
 
 // checkSharedNamespace refuses fields of a shared namespace that no module can set. It also refuses labels that weaken
-// the Pod Security Standard of the namespace (CVE-2026-44938).
+// the namespace's Pod Security Standard (CVE-2026-44938).
 func checkSharedNamespace(o *unstructured.Unstructured, agentNamespace string) string {
 	if !IsSharedNamespace(KeyOf(o), agentNamespace) {
 		return ""
@@ -92,8 +92,8 @@ func checkSharedSpec(o *unstructured.Unstructured, agentNamespace string) string
 	return ""
 }
 
-// checkOwnerReferences refuses objects with owner references. The UID of an owner cannot be known in advance, and
-// Kubernetes deletes objects whose owner does not exist.
+// checkOwnerReferences refuses objects with owner references. An owner's UID cannot be known in advance, and Kubernetes
+// deletes objects whose owner does not exist.
 func checkOwnerReferences(o *unstructured.Unstructured, agentNamespace string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsSharedNamespace(KeyOf(o), agentNamespace) {
 		return ""

@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sparesAgentCRDs reports whether a ValidatingAdmissionPolicy accepts all writes of the agent's CRDs, because each of
-// its validations begins with a comparison that is true for every other API group than the policy's own. Other parts of
-// a policy can refuse a request if their evaluation fails, so the policy must not contain them.
+// sparesAgentCRDs reports whether a ValidatingAdmissionPolicy accepts all writes to the agent's CRDs, because each of
+// its validations begins with a comparison that is true for every API group except the policy's own. Other parts of a
+// policy can refuse a request if their evaluation fails, so the policy must not contain them.
 func sparesAgentCRDs(o *unstructured.Unstructured) bool {
 	spec, _, err := unstructured.NestedMap(o.Object, "spec")
 	if err != nil || o.GetKind() != "ValidatingAdmissionPolicy" {
@@ -48,11 +48,11 @@ func (in interceptor) hasObjects() bool {
 	})
 }
 
-// policyEnv returns the environment in which the expressions of policies are parsed.
+// policyEnv returns the environment for parsing policy expressions.
 var policyEnv = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
-// sparesAgentGroup reports whether a CEL expression has the form object.spec.group != 'GROUP' || …, with another
-// group than the agent's. CEL evaluates the first operand first, and the other operands only if it is false.
+// sparesAgentGroup reports whether a CEL expression has the format object.spec.group != 'GROUP' || …, with a group
+// other than the agent's. CEL evaluates the first operand first, and the other operands only if it is false.
 func sparesAgentGroup(expression string) bool {
 	env, err := policyEnv()
 	if err != nil {

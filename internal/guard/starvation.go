@@ -18,14 +18,14 @@ func checkQuota(o *unstructured.Unstructured, agentNamespace string) string {
 	return ""
 }
 
-// Limits for the PriorityLevelConfigurations of a module. The API server divides its capacity by shares (KEP-1040), so
-// a very large share would starve other levels. Queues use memory of the API server.
+// Limits for a module's PriorityLevelConfigurations. The API server divides its capacity by shares (KEP-1040), so a
+// very large share would starve other levels. Queues use the API server's memory.
 const (
 	maxShares = 100
 	maxQueues = 256
 )
 
-// checkPriorityLevel refuses changes of the built-in PriorityLevelConfigurations, and levels with too many shares or
+// checkPriorityLevel refuses changes to the built-in PriorityLevelConfigurations, and levels with too many shares or
 // queues.
 func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
@@ -51,8 +51,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// checkTotalShares refuses the content of a module if its PriorityLevelConfigurations have more than maxShares in
-// total.
+// checkTotalShares refuses a module's content if its PriorityLevelConfigurations have more than maxShares in total.
 func checkTotalShares(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
@@ -67,7 +66,7 @@ func checkTotalShares(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// concurrencyShares returns the shares of a PriorityLevelConfiguration. Older API versions name the field
+// concurrencyShares returns a PriorityLevelConfiguration's shares. Older API versions name the field
 // assuredConcurrencyShares.
 func concurrencyShares(o *unstructured.Unstructured) int64 {
 	return max(integerAt(o, "spec", "limited", "nominalConcurrencyShares"),
@@ -78,7 +77,7 @@ var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// checkFlowSchema refuses FlowSchemas that would classify requests of Kubernetes itself or of the agent.
+// checkFlowSchema refuses FlowSchemas that would classify requests from Kubernetes itself or from the agent.
 func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string {
 	if k := KeyOf(o); !k.isAny(flowSchemaKind) {
 		return ""
@@ -117,7 +116,7 @@ func isProtectedUser(user, agentNamespace string) bool {
 	return user == "*" || strings.HasPrefix(user, "system:")
 }
 
-// isProtectedGroup reports whether a group contains users of Kubernetes or the agent.
+// isProtectedGroup reports whether a group contains users that Kubernetes or the agent uses.
 func isProtectedGroup(group, agentNamespace string) bool {
 	namespace, ofAccounts := strings.CutPrefix(group, "system:serviceaccounts:")
 	if ofAccounts {
@@ -126,7 +125,7 @@ func isProtectedGroup(group, agentNamespace string) bool {
 	return group == "*" || strings.HasPrefix(group, "system:")
 }
 
-// checkKubernetesAPI refuses APIServices for built-in API groups, and changes of the API server's Service and
+// checkKubernetesAPI refuses APIServices for built-in API groups, and changes to the API server's Service and
 // endpoints.
 func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
@@ -144,8 +143,8 @@ func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// apiServerService is the name of the API server's Service. labelServiceName is the label of an EndpointSlice with the
-// name of its Service.
+// apiServerService is the name of the API server's Service. labelServiceName is the label on an EndpointSlice with its
+// Service's name.
 const (
 	apiServerService = "kubernetes"
 	labelServiceName = "kubernetes.io/service-name"

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// A rule refuses objects that no module can write, independent of the permissions of its account. The agent checks the
-// content of modules, and the admission policies of the Helm chart check requests of tenants and of modules'
-// ServiceAccounts. `make generate` writes the policies from the rules.
+// A rule refuses objects that no module can write, independent of its account's permissions. The agent checks module
+// content, and the admission policies in the Helm chart check requests from tenants and modules' ServiceAccounts. `make
+// generate` writes the policies from the rules.
 type rule struct {
 	name string
 	// contentOnlyReason is the reason why the admission policies do not enforce the complete rule. Empty if they do.
@@ -36,7 +36,7 @@ const (
 	policyCluster policyName = "skr-agent-protection-cluster"
 )
 
-// policyCheck is one validation of an admission policy.
+// policyCheck is one validation in an admission policy.
 type policyCheck struct {
 	policy policyName
 	// requests selects the requests that policyCluster or policyAgent must check for this validation. policyHome
@@ -86,7 +86,7 @@ func celList(items ...string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// celAny returns a pattern that matches one of the texts.
+// celAny returns a pattern that matches any of the strings.
 func celAny(texts ...string) string {
 	quoted := make([]string, 0, len(texts))
 	for _, text := range texts {
@@ -103,9 +103,8 @@ func agentNames() string {
 	return fmt.Sprintf("(%s([%s].*)?|%s.*)", AgentName, agentNameSeparators, reservedPrefix)
 }
 
-// celExpression replaces placeholders of the form <NAME> in a CEL expression. replacements contains pairs of names
-// and values.
-// The values of the first entries are predefined.
+// celExpression replaces <NAME> placeholders in a CEL expression. replacements contains pairs of names and values. The
+// values of the first entries are predefined.
 func celExpression(expression string, replacements ...string) string {
 	all := []string{
 		"<home>", celText(v1beta2.RuntimeNamespace),

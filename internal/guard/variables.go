@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// policyVariable is a variable of an admission policy, which its validations and later variables use.
+// policyVariable is a variable in an admission policy, which its validations and later variables use.
 type policyVariable struct {
 	name, comment, expression string
 }
@@ -20,7 +20,7 @@ func ownVariable() policyVariable {
 	return policyVariable{name: "own", expression: celText("^" + agentNames() + "$")}
 }
 
-// homeVariables returns the variables of policyHome.
+// homeVariables returns the variables for policyHome.
 func homeVariables() []policyVariable {
 	var templates []string
 	for _, path := range podTemplatePaths {
@@ -49,7 +49,7 @@ func homeVariables() []policyVariable {
 	}
 }
 
-// clusterVariables returns the variables of policyCluster.
+// clusterVariables returns the variables for policyCluster.
 func clusterVariables() []policyVariable {
 	return []policyVariable{
 		{name: "named", expression: namedVariable},

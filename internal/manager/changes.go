@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Watched selects the objects to watch: one object, or all objects of a resource in a namespace.
+// Watched selects the objects to watch: one object, or all objects with a resource in a namespace.
 type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.
@@ -35,7 +35,7 @@ func (w Watched) String() string {
 	return name
 }
 
-// WatchChanges calls changed with the metadata of each created, changed or deleted object until the context ends. It
+// WatchChanges calls changed with the metadata for each created, changed or deleted object until the context ends. It
 // ignores status changes to objects with a generation.
 //
 // If the API server forbids the watch, WatchChanges logs this once and retries. Callers must therefore also check for

@@ -14,8 +14,7 @@ import (
 	crrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// maxPosts limits the queue of Events for the webhook. If the queue is full, new Events are recorded only in the
-// cluster.
+// maxPosts limits the webhook's Event queue. If the queue is full, new Events are recorded only in the cluster.
 const maxPosts = 100
 
 // Rate limits for posted Events, so a failing fleet does not send thousands of notifications.
@@ -46,7 +45,7 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// postQueue is a queue of Events for the webhook, so a slow receiver does not delay reconciliation.
+// postQueue is the webhook's Event queue, so a slow receiver does not delay reconciliation.
 type postQueue struct {
 	to     webhook
 	scheme *runtime.Scheme
@@ -83,7 +82,8 @@ func (p *postQueue) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns false: the queue needs no election of its own, because only the leader adds Events to it.
+// NeedLeaderElection returns false: the queue does not need its own election, because only the leader adds Events to
+// it.
 func (p *postQueue) NeedLeaderElection() bool { return false }
 
 // recorder records Events in the cluster and queues them for posting.

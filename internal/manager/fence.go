@@ -8,13 +8,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// unfencedPaths contains path prefixes of requests that a process can send without a valid lease: requests for leases,
+// unfencedPaths contains path prefixes for requests that a process can send without a valid lease: requests for leases,
 // and access reviews.
 var unfencedPaths = []string{"/apis/coordination.k8s.io/", "/apis/authentication.k8s.io/",
 	"/apis/authorization.k8s.io/"}
 
 // leaseFence is an http.RoundTripper that refuses writes to the API server while another process could hold the lease.
-// After an outage of the API server, a process can continue to run although another replica has acquired the lease.
+// After an API server outage, a process can continue to run although another replica has acquired the lease.
 type leaseFence struct {
 	next  http.RoundTripper
 	lease *Lease

@@ -11,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// podName and podUID are environment variables with the name and UID of the program's Pod.
+// podName and podUID are environment variables with the program's Pod name and UID.
 const podName, podUID = "POD_NAME", "POD_UID"
 
-// identity returns the holder identity of this process for a lease. A process that restarts in the same Pod or on the
-// same host has the same identity, so it does not wait for its old lease to expire.
+// identity returns this process's holder identity for a lease. A process that restarts in the same Pod or on the same
+// host has the same identity, so it does not wait for its old lease to expire.
 //
-// Two running processes must never have the same identity, because client-go would treat both as the holder. The
-// Pod's UID distinguishes Pods of the same name. Outside of a Pod, the boot ID and the network namespace replace the
-// UID. The function reserveName ensures that only one process of a network namespace uses the identity. If any of these
-// is unavailable, the identity is random.
+// Two running processes must never have the same identity, because client-go would treat both as the holder. The Pod's
+// UID distinguishes Pods with the same name. Outside a Pod, the boot ID and the network namespace replace the UID. The
+// function reserveName ensures that only one process in a network namespace uses the identity. If any of these is
+// unavailable, the identity is random.
 func identity(lease string) (string, error) {
 	pod, uid := os.Getenv(podName), os.Getenv(podUID)
 	if pod != "" && uid != "" && reserveName(pod+"/"+uid) {
@@ -36,8 +36,8 @@ func identity(lease string) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), err
 }
 
-// networkNamespace returns an identifier of the process's network namespace: the kernel's boot ID and the number of
-// the namespace. It returns "" if either is unavailable.
+// networkNamespace returns an identifier of the process's network namespace: the kernel's boot ID and the namespace's
+// number. It returns "" if either is unavailable.
 //
 // Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
 func networkNamespace() string {
@@ -55,7 +55,7 @@ func networkNamespace() string {
 // reserveName reserves a name in the network namespace until the process ends. It returns false if another process has
 // reserved the name.
 //
-// It uses an abstract socket, which all containers of a Pod share and which the kernel removes when the process ends.
+// It uses an abstract socket, which all containers in a Pod share and which the kernel removes when the process ends.
 //
 // Source: unix(7), abstract sockets.
 func reserveName(name string) bool {

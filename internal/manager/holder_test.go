@@ -98,7 +98,7 @@ func TestRunningProcessesHaveDifferentIdentities(t *testing.T) {
 	}
 }
 
-// The agents of several runtimes can run on one host, as in the demo.
+// Several runtimes' agents can run on one host, as in the demo.
 func TestProcessesWithDifferentLeasesKeepTheirIdentities(t *testing.T) {
 	lease, env := t.TempDir(), []string{podName + "=", podUID + "="}
 	_, _ = start(t, lease+"/one", env...)

@@ -5,7 +5,7 @@ import (
 	randv2 "math/rand/v2"
 )
 
-// sharedSource is a random source that is safe for concurrent use. The default source of Flux's jitter package can
+// sharedSource is a random source that is safe for concurrent use. The default source in Flux's jitter package can
 // panic.
 type sharedSource struct{}
 

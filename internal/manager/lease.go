@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Election contains the durations of leader election.
+// Election contains the leader election durations.
 type Election struct {
-	// Lease is the duration of the lease. If the holder does not renew the lease for this time, another replica can
-	// acquire it.
+	// Lease is the lease duration. If the holder does not renew the lease for this time, another replica can acquire
+	// it.
 	Lease time.Duration
-	// Renew is the maximum duration of retries of a failed renewal. After it, the holder's process exits. It can be
-	// longer than Lease, because a process cannot write after its lease has expired.
+	// Renew is how long a failed renewal is retried at most. After it, the holder's process exits. It can be longer
+	// than Lease, because a process cannot write after its lease has expired.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire or renew a lease.
 	Retry time.Duration
@@ -44,7 +44,7 @@ func (e Election) Elector() Election {
 	return e
 }
 
-// maxRequestTime is the maximum timeout of a lease request. It leaves time for a retry.
+// maxRequestTime is the maximum timeout for a lease request. It leaves time for a retry.
 const maxRequestTime = 10 * time.Second
 
 // inFlight is the time that a write can need to reach the server. The process stops writing this long before its lease
@@ -69,7 +69,7 @@ type Lease struct {
 	revisions *revisions
 
 	mu sync.Mutex // guards all fields below
-	// renewedAt is the time of the last successful renewal, or zero if this process does not hold the lease.
+	// renewedAt is when the lease was last renewed, or zero if this process does not hold the lease.
 	renewedAt time.Time
 	acquired  bool
 	// wasHeldBefore is true if the lease already contained this process's identity when the process started.

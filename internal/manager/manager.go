@@ -1,6 +1,5 @@
-// Package manager creates the controller-runtime managers of kcp-publisher and skr-agent. It defines the flags of `run`
-// for the API server, leader election, metrics, probes and events. The flags have the same names as in Flux's
-// controllers.
+// Package manager creates the controller-runtime managers for kcp-publisher and skr-agent. It defines `run`'s flags for
+// the API server, leader election, metrics, probes and events. The flags have the same names as in Flux's controllers.
 package manager
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Flags contains the flags of `kcp-publisher run` and `skr-agent run`.
+// Flags contains the flags for `kcp-publisher run` and `skr-agent run`.
 type Flags struct {
 	cluster                      cli.Cluster
 	qps                          float32
@@ -37,14 +36,14 @@ type Flags struct {
 	revisionInterval             time.Duration // default: the constant revisionInterval
 }
 
-// Lease returns the lease of the manager, or nil if leader election is disabled. Callers must call New first.
+// Lease returns the manager's lease, or nil if leader election is disabled. Callers must call New first.
 func (f *Flags) Lease() *Lease { return f.lease }
 
 func (f *Flags) elections() Election {
 	return Election{Lease: f.election.LeaseDuration, Renew: f.election.RenewDeadline, Retry: f.election.RetryPeriod}
 }
 
-// intervalJitter is the default jitter of polling intervals in percent.
+// intervalJitter is the default jitter for polling intervals in percent.
 const intervalJitter = 10
 
 // AddFlags adds flags and settings. cluster describes the cluster in the help.
@@ -73,7 +72,7 @@ func (f *Flags) AddFlags(
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080",
 			"address of the metrics endpoint, which uses HTTP without authentication; 0: disabled")
 	}
-	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes; 0: disabled")
+	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address for the health probes; 0: disabled")
 	settings.BoolVar(&f.pprof, "pprof", false,
 		"serve profiles at /debug/pprof/ of the metrics endpoint, to the clients that can read metrics")
 	settings.BoolVar(&f.goMetrics, "go-metrics", false,
@@ -86,7 +85,7 @@ func (f *Flags) AddFlags(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds the leader election flags of Flux's controllers as settings. --leader-elect replaces
+// addElection adds Flux's leader election flags as settings. --leader-elect replaces
 // --enable-leader-election.
 func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	usages := map[string]string{
@@ -113,7 +112,7 @@ func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	})
 }
 
-// Config returns the client configuration of the flags.
+// Config returns the client configuration from the flags.
 func (f *Flags) Config() (*rest.Config, error) {
 	switch {
 	case f.qps != -1 && f.qps <= 0:
@@ -129,8 +128,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a program's lease: base, with a hash of the selector. Programs with different
-// selectors thus use different leases.
+// Identity returns the name for a program's lease: base, with the selector's hash. Programs with different selectors
+// thus use different leases.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -139,7 +138,7 @@ func Identity(base, selector string) string {
 }
 
 // New returns the manager. base contains settings without a flag, such as the name of the lease. New also sets the
-// jitter of intervals for the process.
+// process's interval jitter.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }

@@ -115,7 +115,7 @@ func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	}
 }
 
-// The test runs in its own process, because only the first manager of a process sets the jitter.
+// The test runs in its own process, because only the first manager in a process sets the jitter.
 func TestJitterFlagVariesIntervals(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {
@@ -158,7 +158,7 @@ func TestEachLabelSelectorHasItsOwnLease(t *testing.T) {
 	}
 }
 
-// With the default source of the jitter package, this test panics or reports a data race.
+// With the jitter package's default source, this test panics or reports a data race.
 func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 	f := parse(t)
 	if err := f.jitter.SetGlobalJitter(rand.New(sharedSource{})); err != nil {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that caches the mappings of known kinds. Otherwise, controller-runtime would search all API
-// groups for many reads. A cached mapping stays valid, because the scope and resource of a kind do not change.
+// mapper is a RESTMapper that caches the mappings for known kinds. Otherwise, controller-runtime would search all API
+// groups for many reads. A cached mapping stays valid, because a kind's scope and resource do not change.
 //
 // mapper is safe for concurrent use.
 type mapper struct {

@@ -12,7 +12,7 @@ import (
 
 // Parts creates several managers in one process, each with its own lease. An outer manager serves metrics and probes.
 type Parts struct {
-	// Holder is the identity of the process in all leases.
+	// Holder is the process's identity in all leases.
 	Holder string
 	// Outer serves metrics and probes. It does not need a lease.
 	Outer ctrl.Manager
@@ -23,7 +23,7 @@ type Parts struct {
 }
 
 // NewParts returns Parts with the outer manager. base contains the settings that users cannot set with flags, such as
-// the namespace of the leases.
+// the leases' namespace.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
 		return nil, cli.Usage(errors.New(
@@ -54,12 +54,12 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 	return lease, nil
 }
 
-// New returns the manager of one part. Its clients write only while the lease is valid. The caller must run leader
+// New returns the manager for one part. Its clients write only while the lease is valid. The caller must run leader
 // election.
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // each part has a controller of the same name, with shared metrics
+	base.Controller.SkipNameValidation = new(true) // each part has a controller with the same name, with shared metrics
 	mgr, err := ctrl.NewManager(withFence(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)

@@ -75,7 +75,7 @@ func describeObstacle(err error) string {
 	}
 }
 
-// serveWaiting serves the probes of a program that cannot start yet.
+// serveWaiting serves probes for a program that cannot start yet.
 func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	if f.probeAddress == "0" || f.probeAddress == "" {
 		return func() {}, nil

@@ -48,7 +48,7 @@ func (r *revisions) observe(version string) {
 	r.latest = version
 }
 
-// revisionInterval is the default time between two reads of the API server's resource version. The resource version of
+// revisionInterval is the default interval at which the API server's resource version is read. The resource version of
 // a restored etcd increases again, so the interval must be short.
 const revisionInterval = 10 * time.Second
 

@@ -26,8 +26,8 @@ type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 // maxScrapes limits concurrent scrapes, because each needs memory for all metrics.
 const maxScrapes = 5
 
-// addServers adds the servers of metrics and probes. They limit connections and requests, unlike those of
-// controller-runtime.
+// addServers adds the servers for metrics and probes. They limit connections and requests, unlike controller-runtime's
+// servers.
 func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 	if f.metricsAddress != "0" && f.metricsAddress != "" {
 		if err := f.addMetrics(mgr, config); err != nil {

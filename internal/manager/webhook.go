@@ -30,7 +30,7 @@ type webhook struct {
 	headers, ca       string
 }
 
-// Values of events-severity, named as in Flux.
+// Values for events-severity, named as in Flux.
 const (
 	severityInfo  = "info"
 	severityError = "error"
@@ -93,7 +93,7 @@ func (w *webhook) isSelected(eventType, reason string) bool {
 	return len(w.reasons) == 0 || slices.Contains(w.reasons, reason)
 }
 
-// configure sets up the client of Flux's Event recorder. The client retries a post up to four times.
+// configure sets up the client for Flux's Event recorder. The client retries a post up to four times.
 func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
 	address, err := url.Parse(w.address)
 	if err != nil {

@@ -14,10 +14,10 @@ type Check struct {
 	// +kubebuilder:validation:Pattern:=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength:=40
 	Name string `json:"name"`
-	// CEL evaluates an expression over objects of the runtime.
+	// CEL evaluates an expression over objects in the runtime.
 	// +optional
 	CEL *CELCheck `json:"cel,omitempty"`
-	// HTTP sends a GET request to a Service of the runtime.
+	// HTTP sends a GET request to a Service in the runtime.
 	// +optional
 	HTTP *HTTPCheck `json:"http,omitempty"`
 	// PromQL sends an instant query to a Prometheus-compatible endpoint in the runtime.
@@ -67,7 +67,7 @@ type CELCheck struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Kind string `json:"kind,omitempty"`
-	// Namespace limits the objects to one namespace. If empty, objects of all namespaces are selected.
+	// Namespace limits the objects to one namespace. If empty, objects in all namespaces are selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Namespace string `json:"namespace,omitempty"`
@@ -92,8 +92,8 @@ type ServiceReference struct {
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=65535
 	Port int32 `json:"port"`
-	// Scheme is http or https. With https, the agent does not verify the server certificate, because certificates of
-	// Services are usually not signed by a public CA.
+	// Scheme is http or https. With https, the agent does not verify the server certificate, because Services'
+	// certificates are usually not signed by a public CA.
 	// +kubebuilder:validation:Enum=http;https
 	// +kubebuilder:default:="http"
 	// +optional

@@ -42,17 +42,17 @@ type PromotionPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength:=64
 	// +listType=set
 	Modules []string `json:"modules,omitempty"`
-	// Channels lists the channels of the chain in the order of promotion. A version is promoted to the next channel
-	// once it meets the conditions of its current channel.
+	// Channels lists the channels in the chain, in promotion order. A version is promoted to the next channel once it
+	// meets the conditions of its current channel.
 	// +kubebuilder:validation:MinItems:=2
 	// +kubebuilder:validation:MaxItems:=5
 	// +listType=map
 	// +listMapKey=name
 	Channels TrainChannels `json:"channels"`
-	// Calendar restricts the times of promotions. If unset, a promotion can happen at any time.
+	// Calendar restricts when promotions can happen. If unset, a promotion can happen at any time.
 	// +optional
 	Calendar *PromotionCalendar `json:"calendar,omitempty"`
-	// Hold stops all promotions of the policy. To hold one version, set the annotation or label
+	// Hold stops all of the policy's promotions. To hold one version, set the annotation or label
 	// kyma-pull.dev/hold-promotion on its ModuleTemplate.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
@@ -73,13 +73,13 @@ const (
 	PromoteByCommand   PromoteBy = "Command"
 )
 
-// TrainChannels lists the channels of a PromotionPolicy in the order of promotion.
+// TrainChannels lists a PromotionPolicy's channels in promotion order.
 //
 // +kubebuilder:validation:XValidation:rule="self.exists_one(c, !has(c.after))",message="only the last can omit after"
 // +kubebuilder:validation:XValidation:rule="!has(self[size(self)-1].after)",message="after: not for the last channel"
 type TrainChannels []TrainChannel
 
-// TrainChannel is a channel of the chain, with the conditions for a promotion to the next channel.
+// TrainChannel is a channel in the chain, with the conditions for a promotion to the next channel.
 type TrainChannel struct {
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
@@ -114,7 +114,7 @@ type TrainChannel struct {
 
 // PromotionCalendar defines the times at which the policy makes no promotions.
 type PromotionCalendar struct {
-	// TimeZone is the time zone of the calendar, as a name in the IANA database such as Europe/Berlin.
+	// TimeZone is the calendar's time zone, as a name in the IANA database such as Europe/Berlin.
 	// +kubebuilder:default:=UTC
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=64
@@ -162,7 +162,7 @@ type Freeze struct {
 // because the channel's duration "after" counts from this time. If the status is lost, the duration starts again for
 // versions without a Rollout.
 type PromotionPolicyStatus struct {
-	// ObservedGeneration is the generation of the spec that the status refers to.
+	// ObservedGeneration is the spec generation that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions contains condition Ready. It is True while the policy is in effect, and False if the policy cannot be
@@ -171,7 +171,7 @@ type PromotionPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// LastPromotion is the time of the policy's latest promotion by the publisher.
+	// LastPromotion is when the publisher last promoted a version for this policy.
 	// +optional
 	LastPromotion *metav1.Time `json:"lastPromotion,omitempty"`
 	// Modules lists the selected modules with their versions, sorted by name.
@@ -181,16 +181,16 @@ type PromotionPolicyStatus struct {
 	Modules []ModuleTrain `json:"modules,omitempty"`
 }
 
-// ModuleTrain lists the versions of one module in the channels of the policy.
+// ModuleTrain lists one module's versions in the policy's channels.
 type ModuleTrain struct {
 	Name string `json:"name"`
-	// Versions lists the version of each channel, in the order of the chain.
+	// Versions lists each channel's version, in chain order.
 	// +optional
 	// +listType=map
 	// +listMapKey=channel
 	Versions []TrainVersion `json:"versions,omitempty"`
-	// Rejected lists the latest versions of the module that were rolled back in any channel, at most 20. It includes the
-	// rejected versions of other policies. The policy does not promote them.
+	// Rejected lists the module's latest versions that were rolled back in any channel, at most 20. It includes
+	// versions that other policies rejected. The policy does not promote them.
 	// +optional
 	// +listType=map
 	// +listMapKey=version
@@ -203,7 +203,7 @@ type ModuleTrain struct {
 	Removed []RemovedVersion `json:"removed,omitempty"`
 }
 
-// TrainVersion is a version in a channel of the chain.
+// TrainVersion is a version in one of the chain's channels.
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
@@ -222,7 +222,7 @@ type TrainVersion struct {
 	// Message lists all reasons why the version is not in the next channel.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.
+	// Arrival is when the promotion to the next channel is expected. Unset if it is unknown.
 	// +optional
 	Arrival *metav1.Time `json:"arrival,omitempty"`
 	// Ready and Failed are the numbers of runtimes in the channel that reported the version as ready and as failed. The
@@ -247,7 +247,7 @@ type RejectedVersion struct {
 	Message string `json:"message"`
 }
 
-// WaitReason is the reason why a version is not in the next channel of the chain.
+// WaitReason is the reason why a version is not in the chain's next channel.
 type WaitReason string
 
 // Reasons why a version is not in the next channel, in the order of their precedence.
@@ -268,15 +268,15 @@ const (
 	WaitTemplateMissing WaitReason = "TemplateMissing"
 	// WaitOtherPolicy means that another PromotionPolicy promotes the module to the next channel.
 	WaitOtherPolicy WaitReason = "OtherPolicy"
-	// WaitPolicyHeld means that spec.hold of the policy is set.
+	// WaitPolicyHeld means that the policy's spec.hold is set.
 	WaitPolicyHeld WaitReason = "PolicyHeld"
 	// WaitVersionHeld means that the version's ModuleTemplate has the annotation or label kyma-pull.dev/hold-promotion.
 	WaitVersionHeld WaitReason = "VersionHeld"
-	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel yet.
+	// WaitFleetUnknown means that the publisher does not know all of the channel's runtimes yet.
 	WaitFleetUnknown WaitReason = "FleetUnknown"
 	// WaitTooManyFailures means that more runtimes failed than maxFailurePercent or failuresBelowPercent allows.
 	WaitTooManyFailures WaitReason = "TooManyFailures"
-	// WaitCheckFailed means that a check of the version failed in a runtime of the channel.
+	// WaitCheckFailed means that one of the version's checks failed in a runtime in the channel.
 	WaitCheckFailed WaitReason = "CheckFailed"
 	// WaitRolloutActive means that the version's Rollout in the channel has not succeeded yet.
 	WaitRolloutActive WaitReason = "RolloutActive"
@@ -294,11 +294,11 @@ const (
 	WaitDue WaitReason = "Due"
 )
 
-// Reasons of the condition Ready of a PromotionPolicy, and of Events on it.
+// Reasons for a PromotionPolicy's condition Ready, and for Events on it.
 const (
 	// PolicyEvaluated means that the policy is in effect.
 	PolicyEvaluated = "Evaluated"
-	// PolicyModulesMissing means that the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
+	// PolicyModulesMissing means that the policy is in effect, but modules in its spec have no ModuleReleaseMeta.
 	PolicyModulesMissing = "ModulesMissing"
 	// PolicyInvalid means that a field of the spec is invalid. The publisher does not promote versions. The message
 	// contains the field.

@@ -54,7 +54,7 @@ type RolloutSpec struct {
 	Module string `json:"module"`
 	// Channel is empty in a Rollout that removes a module that was mandatory.
 	Channel string `json:"channel"`
-	// Revision is the ordinal number of this promotion among all promotions of the module in the channel.
+	// Revision is the ordinal number of this promotion among all of the module's promotions in the channel.
 	Revision int64 `json:"revision"`
 	// From is the version to which a rollback returns the runtimes: the last version before this rollout that is known
 	// to be good. To is the promoted version, or "removed" in a Rollout that removes the module from its runtimes.
@@ -63,17 +63,17 @@ type RolloutSpec struct {
 	// +kubebuilder:validation:MinLength:=1
 	To     string `json:"to"`
 	Course `json:",inline"`
-	// Paused stops updates of further runtimes. The publisher continues to watch the runtimes that have the version.
+	// Paused stops updates to further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the names of the waves that an operator approved. A wave waits for approval if its policy
-	// requires one, if no runtime has proven the version yet, or if checks of the wave are not Passed. If the policy
-	// requires the approval, the checks of the wave must be Passed in addition to the approval.
+	// ApprovedWaves lists the waves, by name, that an operator approved. A wave waits for approval if its policy
+	// requires one, if no runtime has proven the version yet, or if the wave's checks are not Passed. If the policy
+	// requires the approval, the wave's checks must be Passed in addition to the approval.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
-	// ApprovedDeferredWaves lists the names of the waves that an operator approved although more runtimes than
-	// maxDeferred are deferred. The other conditions of these waves still apply: at least one runtime must be updated.
+	// ApprovedDeferredWaves lists the waves, by name, that an operator approved although more runtimes than maxDeferred
+	// are deferred. The other conditions of these waves still apply: at least one runtime must be updated.
 	// +optional
 	// +listType=set
 	ApprovedDeferredWaves []string `json:"approvedDeferredWaves,omitempty"`
@@ -84,7 +84,7 @@ type RolloutSpec struct {
 	// succeeded.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
-	// Retry makes the publisher create another Rollout of the same version once this Rollout is Stopped or RolledBack,
+	// Retry makes the publisher create another Rollout for the same version once this Rollout is Stopped or RolledBack,
 	// if the channel still has that version.
 	// +optional
 	Retry bool `json:"retry,omitempty"`
@@ -94,7 +94,7 @@ type RolloutSpec struct {
 type RolloutStatus struct {
 	// +optional
 	State RolloutState `json:"state,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status refers to.
+	// ObservedGeneration is the spec generation that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are for tools that wait for objects. Ready is True once the rollout has updated all its runtimes or
@@ -112,7 +112,7 @@ type RolloutStatus struct {
 	// Progress is the number of updated runtimes and the number of runtimes in the rollout, such as "12/40".
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// Waves is the status of each wave, in the order of the spec.
+	// Waves is the status of each wave, in spec order.
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
 	// Total is the number of runtimes in the rollout. Updated counts runtimes that are ready with the version, Failed
@@ -156,7 +156,7 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place defines the runtimes of a wave that selects by percent or count. Each runtime has a hash value, and the
+	// Place defines the runtimes in a wave that selects by percent or count. Each runtime has a hash value, and the
 	// wave contains the runtimes with a value up to Place that no earlier wave contains. The publisher sets Place when
 	// the rollout begins and never changes it. Unset if field all of the wave is true.
 	// +optional
@@ -176,32 +176,32 @@ type WaveStatus struct {
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
 	// WaitsForDeferred is true while the wave waits only because more runtimes than maxDeferred are deferred. The wave
-	// continues if fewer runtimes are deferred, or if field approvedDeferredWaves of the spec contains the wave.
+	// continues if fewer runtimes are deferred, or if spec.approvedDeferredWaves contains the wave.
 	// +optional
 	WaitsForDeferred bool `json:"waitsForDeferred,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// ReadyAt is the time when enough runtimes of the wave were ready and the soak time began.
+	// ReadyAt is when enough runtimes in the wave were ready and the soak time began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
 	// ProvenAt is the time when the wave was proven and the next wave could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted lists the runtimes that the publisher is about to update: it can publish the version to them, but the
-	// status of their Kymas does not contain the version yet. The list has at most 500 entries.
+	// Granted lists the runtimes that the publisher is about to update: it can publish the version to them, but their
+	// Kymas' status does not contain the version yet. The list has at most 500 entries.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
 	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent and are updated after the wave's other
 	// runtimes. The publisher could not publish to them for longer than offlineAfter, or could not resolve their version.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
-	// Checks summarizes the results of each check of the wave, in the order of the policy. A rollback does not change
-	// these results.
+	// Checks summarizes the results of each of the wave's checks, in policy order. A rollback does not change these
+	// results.
 	// +optional
 	Checks []CheckSummary `json:"checks,omitempty"`
 }
 
-// CheckSummary summarizes the results of a check in the runtimes of a wave that have the version.
+// CheckSummary summarizes a check's results in the wave's runtimes that have the version.
 type CheckSummary struct {
 	Name string `json:"name"`
 	// Passed, Failed and Inconclusive are the numbers of runtimes with this result. Inconclusive includes runtimes
@@ -214,7 +214,7 @@ type CheckSummary struct {
 	Inconclusive int32 `json:"inconclusive,omitempty"`
 	// Median is the median of the measured values. MedianBefore is the median of the values before the upgrade. Both
 	// are empty if no values exist. After the wave is proven, a value is from the last report before that. Earlier, it
-	// is from the time at which the check's result changed. A Failed check keeps the value with which it failed.
+	// is from the time at which the check's result changed. A Failed check keeps the value that caused the failure.
 	// +optional
 	Median string `json:"median,omitempty"`
 	// +optional
@@ -257,7 +257,7 @@ const (
 	RolloutProgressing RolloutState = "Progressing"
 	// RolloutPaused means that spec.paused is set, so no further runtime is updated.
 	RolloutPaused RolloutState = "Paused"
-	// RolloutWaiting means that the rollout waits for approval or for a correction of its spec.
+	// RolloutWaiting means that the rollout waits for approval or until its spec is corrected.
 	RolloutWaiting RolloutState = "Waiting"
 	// RolloutStopped means that failures or spec.abort ended the rollout. Runtimes keep their version.
 	RolloutStopped RolloutState = "Stopped"
@@ -265,7 +265,7 @@ const (
 	RolloutRollingBack RolloutState = "RollingBack"
 	// RolloutRolledBack means that the rollout ended and its runtimes were rolled back to their last good version.
 	RolloutRolledBack RolloutState = "RolledBack"
-	// RolloutSuperseded means that a newer rollout of the module in the channel replaced this rollout.
+	// RolloutSuperseded means that a newer rollout for the same module and channel replaced this rollout.
 	RolloutSuperseded RolloutState = "Superseded"
 	// RolloutSucceeded means that all waves are proven.
 	RolloutSucceeded RolloutState = "Succeeded"
@@ -287,6 +287,6 @@ const (
 	WaveSoaking WaveState = "Soaking"
 	// WaveProven means that the next wave can start.
 	WaveProven WaveState = "Proven"
-	// WaveFailed means that more runtimes of the wave failed than its policy allows.
+	// WaveFailed means that more of the wave's runtimes failed than its policy allows.
 	WaveFailed WaveState = "Failed"
 )

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RolloutPolicy defines the waves in which promotions of the selected modules reach the runtimes of the selected
+// RolloutPolicy defines the waves in which promotions of the selected modules reach the runtimes in the selected
 // channels.
 //
 // +kubebuilder:object:root=true
@@ -48,10 +48,10 @@ type RolloutPolicySpec struct {
 	Course   `json:",inline"`
 }
 
-// Course defines the waves of a rollout and the action after a failure.
+// Course defines a rollout's waves and the action after a failure.
 type Course struct {
 	// Waves run one after another. A runtime belongs to the first wave that selects it. Runtimes that no wave selects
-	// form the last wave "rest", which has the settings of the last wave in this list.
+	// form the last wave "rest", which has the same settings as the last wave in this list.
 	// +kubebuilder:validation:MinItems:=1
 	// +kubebuilder:validation:MaxItems:=21
 	// +listType=map
@@ -75,11 +75,11 @@ type Wave struct {
 	// +kubebuilder:validation:Pattern:=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength:=40
 	Name string `json:"name"`
-	// Selector selects runtimes by the labels of their Kymas in the control plane.
+	// Selector selects runtimes by the labels on their Kymas in the control plane.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// Percent is a percentage of all runtimes that follow the channel, rounded up; 100 selects all remaining runtimes.
-	// Runtimes are selected by a hash of policy and runtime, so each rollout of the policy starts with the same
+	// Runtimes are selected by a hash of policy and runtime, so each of the policy's rollouts starts with the same
 	// runtimes.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
@@ -90,7 +90,7 @@ type Wave struct {
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
 	// MaxConcurrent limits the runtimes that are updated at the same time: a number, or a percentage of the wave, at
-	// least 1 and at most 500. An update ends when the runtime has reported an outcome. If unset, all runtimes of the
+	// least 1 and at most 500. An update ends when the runtime has reported an outcome. If unset, all runtimes in the
 	// wave are updated at once.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
@@ -125,8 +125,8 @@ type Wave struct {
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Deadline metav1.Duration `json:"deadline,omitzero"`
-	// AllowEmpty skips the wave while it has no runtimes. By default, the rollout waits for a runtime or for an approval
-	// of the wave, because an empty wave does not prove the version. If Approval is set, only AllowEmpty skips the wave.
+	// AllowEmpty skips the wave while it has no runtimes. By default, the rollout waits for a runtime or for approval,
+	// because an empty wave does not prove the version. If Approval is set, only AllowEmpty skips the wave.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.
@@ -138,8 +138,8 @@ type Wave struct {
 	// +kubebuilder:validation:MinItems:=1
 	// +listType=set
 	FailsOn []Symptom `json:"failsOn,omitempty"`
-	// Checks run in each runtime of the wave once the module is ready with the version. A runtime with a
-	// Failed check counts as failed. The wave is proven once all checks of its updated runtimes are Passed.
+	// Checks run in each runtime in the wave once the module is ready with the version. A runtime with a Failed check
+	// counts as failed. The wave is proven once all checks in its updated runtimes are Passed.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map

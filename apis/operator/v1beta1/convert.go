@@ -24,7 +24,7 @@ import (
 //	fields that exist only in v1beta2 | stored in AnnotationRest in v1beta1
 //
 // Only this package uses these annotations. The conversion from v1beta2 ignores invalid content in them. If the
-// conversion of one object failed, clients could not list any objects of its kind as v1beta1.
+// conversion of one object failed, clients could not list any objects of this kind as v1beta1.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
@@ -121,7 +121,7 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 		if !supported(sync.Strategy) {
 			sync.Strategy = "" // KymaToHub would return an error for this strategy
 		}
-		// If the stored fields and the annotations of v1beta2 differ, the annotations take precedence.
+		// If the stored fields differ from the v1beta2 annotations, the annotations take precedence.
 		sync.NoModuleCopy = removeIfEqual(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
 		sync.ModuleCatalog = !removeIfEqual(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
 		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {

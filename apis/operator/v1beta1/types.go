@@ -52,7 +52,7 @@ type KymaList struct {
 
 // KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that does not set its own channel.
+	// Channel is the release channel for every module that does not set its own channel.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
@@ -117,7 +117,7 @@ type ModuleTemplateList struct {
 
 // ModuleTemplateSpec describes one version of a module.
 type ModuleTemplateSpec struct {
-	// Channel is the release channel of a template without a ModuleReleaseMeta.
+	// Channel is the release channel for a template without a ModuleReleaseMeta.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
 	// +kubebuilder:validation:MaxLength:=32
@@ -181,7 +181,7 @@ type ManifestList struct {
 	Items           []Manifest `json:"items"`
 }
 
-// Watcher requests immediate notifications about changes of one resource in runtimes.
+// Watcher requests immediate notifications about changes to one resource in runtimes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -142,7 +142,7 @@ func shape(of any, named bool) any {
 	return of
 }
 
-// Each of these differences would break a user of Kyma, so the comparison must find it.
+// Each of these differences would break a Kyma user, so the comparison must find it.
 func TestSchemaComparisonFindsDifferences(t *testing.T) {
 	schema := func() map[string]any {
 		return map[string]any{

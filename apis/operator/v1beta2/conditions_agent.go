@@ -1,13 +1,13 @@
 package v1beta2
 
-// Reasons of the conditions and Events that only skr-agent writes, in its runtime. Condition Accepted also uses the
-// reasons of package bundle/refusal for refused bundles and roots of trust.
+// Reasons for the conditions and Events that only skr-agent writes, in its runtime. Condition Accepted also uses the
+// reasons in package bundle/refusal for refused bundles and roots of trust.
 const (
-	// ReasonNoBundle is a reason of the condition Accepted: the agent has not accepted any bundle yet.
+	// ReasonNoBundle is a reason for the condition Accepted: the agent has not accepted any bundle yet.
 	ReasonNoBundle = "NoBundle"
 
-	// ReasonEnrolled is a reason of the condition Enrolled: the control plane knows the agent's key. ReasonNotEnrolled
-	// is a reason of the condition Enrolled: the control plane does not know the agent's key, and the agent cannot
+	// ReasonEnrolled is a reason for the condition Enrolled: the control plane knows the agent's key. ReasonNotEnrolled
+	// is a reason for the condition Enrolled: the control plane does not know the agent's key, and the agent cannot
 	// enroll it. The message describes the fix.
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
@@ -16,7 +16,7 @@ const (
 	ReasonApplying = "Applying"
 	// ReasonApplied means that all of a module's objects are applied.
 	ReasonApplied = "Applied"
-	// ReasonApplyFailed means that the API server refused an object of a module.
+	// ReasonApplyFailed means that the API server refused one of a module's objects.
 	ReasonApplyFailed = "ApplyFailed"
 	// ReasonImmutable means that a new version changes immutable fields of objects that the agent must not recreate.
 	// The message contains the objects and the fix.
@@ -39,39 +39,38 @@ const (
 	ReasonValueInvalid = "ValueInvalid"
 	// ReasonSourceBroken means that the field spec.install.source of a Manifest does not identify any content.
 	ReasonSourceBroken = "SourceBroken"
-	// ReasonUnknownKind means that a module has objects of a kind that the API server does not serve or store.
+	// ReasonUnknownKind means that a module has objects whose kind the API server does not serve or store.
 	ReasonUnknownKind = "UnknownKind"
-	// ReasonUnknownFields is a reason of Fields: objects of a module have unknown fields, which the agent ignores.
+	// ReasonUnknownFields is a reason for Fields: a module's objects have unknown fields, which the agent ignores.
 	ReasonUnknownFields = "UnknownFields"
-	// ReasonFieldsKnown is a reason of Fields: after an earlier version with unknown fields, all fields are known.
+	// ReasonFieldsKnown is a reason for Fields: after an earlier version with unknown fields, all fields are known.
 	ReasonFieldsKnown = "FieldsKnown"
 	// ReasonProtected means that a module contains objects that modules must not contain.
 	ReasonProtected = "Protected"
-	// ReasonConflict means that an object of a module belongs to another module, or existed before the module and has
-	// no owner that the agent knows.
+	// ReasonConflict means that one of a module's objects belongs to another module, or existed before the module and
+	// has no owner that the agent knows.
 	ReasonConflict = "Conflict"
-	// ReasonRightsUnknown is a reason of the condition Rights: the API server could not review the permissions of the
+	// ReasonRightsUnknown is a reason for the condition Rights: the API server could not review the permissions of the
 	// module's ServiceAccount, for example because it cannot call an authorization webhook. The agent uses a dry run of
 	// all objects instead.
 	ReasonRightsUnknown = "RightsUnknown"
-	// ReasonRightsReviewed is a reason of the condition Rights: after an earlier failure, the API server reviewed the
+	// ReasonRightsReviewed is a reason for the condition Rights: after an earlier failure, the API server reviewed the
 	// permissions of the module's ServiceAccount.
 	ReasonRightsReviewed = "RightsReviewed"
-	// ReasonReadForbidden is a reason of the condition Rights: the agent's own ServiceAccount cannot list autoscalers or
-	// StorageClasses, so the agent reverts the replicas of an autoscaler, or reports a waiting PersistentVolumeClaim as
-	// not ready.
+	// ReasonReadForbidden is a reason for the condition Rights: the agent's own ServiceAccount cannot list autoscalers
+	// or StorageClasses, so the agent reverts the replicas of an autoscaler, or reports a waiting PersistentVolumeClaim
+	// as not ready.
 	ReasonReadForbidden = "ReadForbidden"
 	// ReasonForbidden means that the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"
-	// ReasonImagesBroken means that the agent could not rewrite the images of a module with the rules in
-	// AnnotationImages.
+	// ReasonImagesBroken means that the agent could not rewrite a module's images with the rules in AnnotationImages.
 	ReasonImagesBroken = "ImagesBroken"
-	// ReasonImagePull means that the kubelet cannot pull an image of a module.
+	// ReasonImagePull means that the kubelet cannot pull one of a module's images.
 	ReasonImagePull = "ImagePull"
-	// ReasonImagesListed means that the module's component descriptor lists all images of the module's objects.
+	// ReasonImagesListed means that the module's component descriptor lists all images that the module's objects use.
 	ReasonImagesListed = "Listed"
-	// ReasonImagesNotListed means that the module's component descriptor does not list all images of the module's
-	// objects.
+	// ReasonImagesNotListed means that the module's component descriptor does not list all images that the module's
+	// objects use.
 	ReasonImagesNotListed = "NotListed"
 	// ReasonNoImagesListed means that the module's component descriptor does not list images.
 	ReasonNoImagesListed = "NothingListed"
@@ -85,15 +84,15 @@ const (
 	// ReasonUnmanaged means that a module became unmanaged. Its objects stay in the runtime.
 	ReasonUnmanaged = "Unmanaged"
 
-	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.
+	// ReasonRecreating is the reason for the Event on a Manifest whose new version requires objects to be recreated.
 	ReasonRecreating = "Recreating"
-	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed: the agent keeps a namespace of
-	// the module, because the namespace contains objects of other owners.
+	// ReasonDataKept is the reason for the Event on a Manifest whose module is removed: the agent keeps one of the
+	// module's namespaces, because it contains other owners' objects.
 	ReasonDataKept = "DataKept"
-	// ReasonDriftCorrected is the reason of the Event on a Manifest after another client changed the module's objects
+	// ReasonDriftCorrected is the reason for the Event on a Manifest after another client changed the module's objects
 	// and the agent reverted the changes.
 	ReasonDriftCorrected = "DriftCorrected"
-	// ReasonAgentUpgradeRolledBack is the reason of the Event on the runtime's Kyma after the agent's new image failed
+	// ReasonAgentUpgradeRolledBack is the reason for the Event on the runtime's Kyma after the agent's new image failed
 	// its trial.
 	ReasonAgentUpgradeRolledBack = "AgentUpgradeRolledBack"
 )

@@ -17,16 +17,16 @@ type GivenVersion struct {
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// State is the module's state in this version, from the last report that refers to both the latest bundle and the
-	// current generation of the Kyma. Empty if no such report was received.
+	// Kyma's current generation. Empty if no such report was received.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Ready is true once a report that refers to the latest bundle and the current generation of the Kyma contained the
+	// Ready is true once a report that refers to the latest bundle and the Kyma's current generation contained the
 	// state Ready for the module.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// Checks lists the results of the version's checks, sorted by name, from reports that refer to the latest bundle
-	// and the current generation of the Kyma. The value and message of a check change only together with its result,
-	// and once when the wave ends: see waveEnded.
+	// and the Kyma's current generation. A check's value and message change only together with its result, and once
+	// when the wave ends: see waveEnded.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map
@@ -43,8 +43,8 @@ type GivenVersion struct {
 	RemovedChannel string `json:"removedChannel,omitempty"`
 }
 
-// Began returns the time from which the deadline of the rollout counts for this runtime: StartedAt, or Time if
-// StartedAt is unset or earlier.
+// Began returns the time from which the rollout's deadline counts for this runtime: StartedAt, or Time if StartedAt is
+// unset or earlier.
 func (g GivenVersion) Began() time.Time {
 	if g.StartedAt != nil && g.StartedAt.After(g.Time.Time) {
 		return g.StartedAt.Time

@@ -49,7 +49,7 @@ type KymaList struct {
 
 // KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that does not set its own channel.
+	// Channel is the release channel for every module that does not set its own channel.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
@@ -104,8 +104,8 @@ type KymaStatus struct {
 	// State summarizes the states of the modules and the conditions.
 	// +optional
 	State State `json:"state,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status refers to. In a runtime, it is the generation
-	// that the applied bundle was resolved from.
+	// ObservedGeneration is the spec generation that the status refers to. In a runtime, it is the generation that the
+	// applied bundle was resolved from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// ReadyModules is the number of Ready modules and the number of managed modules, such as "3/4".
@@ -126,8 +126,8 @@ type KymaStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Runtime is the latest state of the exchange of bundles and reports between the control plane and the runtime. It
-	// is an atomic field: one field manager owns it, and managedFields does not list its subfields.
+	// Runtime is the latest state of the bundle and report exchange between the control plane and the runtime. It is an
+	// atomic field: one field manager owns it, and managedFields does not list its subfields.
 	// +optional
 	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
@@ -187,7 +187,7 @@ type PartialMeta struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// RuntimeStatus is the latest state of the exchange of bundles and reports between the control plane and the runtime.
+// RuntimeStatus is the latest state of the bundle and report exchange between the control plane and the runtime.
 type RuntimeStatus struct {
 	// ID is the ID of the runtime that this status refers to.
 	// +optional
@@ -201,11 +201,11 @@ type RuntimeStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=5
 	History []BundleRecord `json:"history,omitempty"`
-	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves the modules of this
+	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves the modules in this
 	// spec.
 	// +optional
 	Requested *RequestedSpec `json:"requested,omitempty"`
-	// Observed is the bundle that the last report refers to, with properties of the runtime from that report.
+	// Observed is the bundle that the last report refers to, with the runtime's properties from that report.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
 	// Reasons explain conditions and module states with values from fixed lists, for programs. The messages contain the
@@ -213,8 +213,8 @@ type RuntimeStatus struct {
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
 	// HealthyUntil is the time when the runtime stops counting as healthy unless this object changes. Unset if the
-	// runtime is not healthy. A program that lists many Kymas can skip the details of healthy runtimes. The publisher
-	// updates this field only together with other fields.
+	// runtime is not healthy. A program that lists many Kymas can skip healthy runtimes' details. The publisher updates
+	// this field only together with other fields.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
 	// Running is the sequence of the latest bundle and the running modules with their versions, such as
@@ -240,8 +240,8 @@ type RuntimeStatus struct {
 	// +optional
 	// +listType=atomic
 	Removals []ModuleRemoval `json:"removals,omitempty"`
-	// Assignment is the newest decision of an operator that the runtime belongs to this Kyma: an enrollment token that
-	// the runtime's agent used, or a handover from another Kyma.
+	// Assignment is an operator's newest decision that the runtime belongs to this Kyma: an enrollment token that the
+	// runtime's agent used, or a handover from another Kyma.
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
 	// Unowned is the ID of this Kyma's runtime if another Kyma has the same runtime ID or already owned the runtime.
@@ -259,8 +259,8 @@ type RuntimeStatus struct {
 	Agent *ReportingAgent `json:"agent,omitempty"`
 }
 
-// RuntimeReasons explain the conditions and module states of a Kyma. A field is unset while its condition is True. The
-// value Other means that no specific reason exists for the problem.
+// RuntimeReasons explain a Kyma's conditions and module states. A field is unset while its condition is True. The value
+// Other means that no specific reason exists for the problem.
 type RuntimeReasons struct {
 	// Publish is the reason why no newer bundle could be published. Condition Ready then has the reason PublishFailed.
 	// +optional
@@ -276,14 +276,14 @@ type RuntimeReasons struct {
 	// Bundle is the reason why the runtime refused a bundle. Condition Accepted then has the reason BundleRefused.
 	// +optional
 	Bundle Reason `json:"bundle,omitempty"`
-	// Modules lists the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window,
+	// Modules lists the reasons for modules that are not Ready, not resolved, or waiting for a maintenance window,
 	// sorted by name.
 	// +optional
 	// +listType=atomic
 	Modules []ModuleReasons `json:"modules,omitempty"`
 }
 
-// ModuleReasons contains the reasons of one module.
+// ModuleReasons contains one module's reasons.
 type ModuleReasons struct {
 	// Name is the module's name in status.modules.
 	Name string `json:"name"`
@@ -306,13 +306,13 @@ type Reason string
 
 // PublishedBundle describes the latest bundle that was published to the registry.
 type PublishedBundle struct {
-	// Epoch is the epoch of the root of trust. Sequences increase within an epoch.
+	// Epoch is the root of trust's epoch. Sequences increase within an epoch.
 	// +optional
 	Epoch    int64       `json:"epoch,omitempty"`
 	Sequence int64       `json:"sequence"`
 	Digest   string      `json:"digest"`
 	Time     metav1.Time `json:"time"`
-	// Versions are the versions of the modules in the bundle, by module.
+	// Versions are the module versions in the bundle, by module.
 	// +optional
 	Versions map[string]string `json:"versions,omitempty"`
 	// Removals lists the modules that the bundle removes.
@@ -325,8 +325,8 @@ type PublishedBundle struct {
 	// RolledBackFrom are the versions that the bundle rolls back, by module.
 	// +optional
 	RolledBackFrom map[string]string `json:"rolledBackFrom,omitempty"`
-	// KymaGeneration is the generation of the runtime's Kyma from which the bundle was resolved, or 0 if the runtime
-	// has not reported its Kyma yet.
+	// KymaGeneration is the runtime Kyma's generation from which the bundle was resolved, or 0 if the runtime has not
+	// reported its Kyma yet.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
 	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if the control
@@ -400,7 +400,7 @@ type CertificateLife struct {
 type EarlierBundle struct {
 	Digest string `json:"digest"`
 	// Changed lists the modules that differ, or could differ, between this bundle and the latest bundle. For all other
-	// modules, a report of this bundle is also valid for the latest bundle.
+	// modules, a report about this bundle is also valid for the latest bundle.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }
@@ -439,7 +439,7 @@ type RuntimeKey struct {
 	Thumbprint string `json:"thumbprint"`
 	// PublicKey is the key's PKIX form, encoded in base64.
 	PublicKey string `json:"publicKey"`
-	// TokenExpires is the expiry of the token that enrolled the key. Only a later token can enroll another key.
+	// TokenExpires is the expiry of the token that enrolled the key. Only a later token can enroll a new key.
 	// +optional
 	TokenExpires metav1.Time `json:"tokenExpires,omitempty"`
 	// Recipient is the age recipient to which Secrets for the runtime are encrypted, from its last report.

@@ -80,7 +80,7 @@ type InstallInfo struct {
 // +kubebuilder:validation:Enum=helm-chart;oci-ref;kustomize;""
 type ImageSpecType string
 
-// Packaging formats of content. The enum of ImageSpecType omits OCIDir, because only programs write OCIDir.
+// Packaging formats for content. The enum of ImageSpecType omits OCIDir, because only programs write OCIDir.
 const (
 	// OCIRef is one blob that contains YAML or a tar archive of YAML files, compressed or not.
 	OCIRef ImageSpecType = "oci-ref"
@@ -120,7 +120,7 @@ type Manager struct {
 // ManifestStatus is the observed state of a Manifest.
 type ManifestStatus struct {
 	State State `json:"state"`
-	// ObservedGeneration is the generation of the spec that the status refers to.
+	// ObservedGeneration is the spec generation that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// +optional

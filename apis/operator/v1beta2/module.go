@@ -27,7 +27,7 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// CountReady returns the value of KymaStatus.ReadyModules: the number of Ready modules and the number of managed
+// CountReady returns the value for KymaStatus.ReadyModules: the number of Ready modules and the number of managed
 // modules.
 func CountReady(modules []ModuleStatus) string {
 	ready, all := 0, 0

@@ -31,7 +31,7 @@ type ModuleReleaseMetaList struct {
 	Items           []ModuleReleaseMeta `json:"items"`
 }
 
-// ModuleReleaseMetaSpec assigns a version of a module to each channel.
+// ModuleReleaseMetaSpec assigns a module version to each channel.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.mandatory) && !has(self.channels)) || (!has(self.mandatory) && has(self.channels))",message="exactly one of 'mandatory' or 'channels' must be specified"
 type ModuleReleaseMetaSpec struct {

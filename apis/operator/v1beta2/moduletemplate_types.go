@@ -35,7 +35,7 @@ type ModuleTemplateList struct {
 
 // ModuleTemplateSpec describes one version of a module.
 type ModuleTemplateSpec struct {
-	// Channel is the release channel of a template without a ModuleReleaseMeta.
+	// Channel is the release channel for a template without a ModuleReleaseMeta.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
 	// +kubebuilder:validation:MaxLength:=32
@@ -78,7 +78,7 @@ type ModuleTemplateSpec struct {
 	// Info describes the module to its users.
 	// +optional
 	Info *ModuleInfo `json:"info,omitempty"`
-	// AssociatedResources lists the kinds of custom resources that users of the module create.
+	// AssociatedResources lists the kinds of custom resources that the module's users create.
 	// +optional
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
 	// Manager identifies the object, such as a Deployment, whose readiness determines whether the module is ready.

@@ -1,23 +1,23 @@
 package v1beta2
 
-// Labels and annotations of Kyma objects.
+// Labels and annotations on Kyma objects.
 const (
-	// LabelModuleName is the name of a module. Manifests and the objects of modules have this label. A ModuleTemplate
-	// has it if its spec does not name the module. A Secret in the control plane has it if a module in a runtime needs
-	// the Secret.
+	// LabelModuleName is the name of a module. Manifests and module objects have this label. A ModuleTemplate has it if
+	// its spec does not name the module. A Secret in the control plane has it if a module in a runtime needs the
+	// Secret.
 	LabelModuleName = Group + "/module-name"
 	// LabelKymaName is set on a Manifest to the name of its Kyma. In a runtime it is always "default".
 	LabelKymaName = Group + "/kyma-name"
 	// LabelChannel is set on a Manifest to the channel that its version was resolved from.
 	LabelChannel = Group + "/channel"
 	// LabelManagedBy is "kyma" on objects that the agent reconciles with its bundle: the runtime's Kyma, Manifests, the
-	// catalog, the objects of modules and the namespace kyma-system.
+	// catalog, module objects and the namespace kyma-system.
 	LabelManagedBy = Group + "/managed-by"
 	// LabelWatchedBy is "kyma" on the Kyma in a runtime. Other Kyma programs expect it; kyma-pull does not read it.
 	LabelWatchedBy = Group + "/watched-by"
 	// LabelPurpose is the purpose of a Kyma's runtime. It is copied to the Kyma in the runtime.
 	LabelPurpose = Group + "/purpose"
-	// LabelControllerName is set on a ModuleTemplate to the name that spec.modules[].controller of a Kyma selects. The
+	// LabelControllerName is set on a ModuleTemplate to the name that a Kyma's spec.modules[].controller selects. The
 	// module's Manifest has the same label.
 	LabelControllerName = Group + "/controller-name"
 	// LabelBeta is "true" on a Kyma that can use beta modules, and on a ModuleTemplate or ModuleReleaseMeta that is
@@ -37,8 +37,8 @@ const (
 	// LabelSignature is set on a Secret with public keys. Its value is the name of the component signatures that the
 	// publisher verifies with these keys.
 	LabelSignature = Group + "/signature"
-	// LabelForceDeletion is "true" on a Kyma to force its deletion. The deletion of a Kyma with this label does not
-	// wait for its runtime.
+	// LabelForceDeletion is "true" on a Kyma to force its deletion. Deleting a Kyma with this label does not wait for
+	// its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
 	// LabelRuntimeGone is "true" on a Kyma in KCP whose runtime's cluster no longer exists. The deletion of the Kyma
 	// completes immediately, even while the registry is unavailable.
@@ -52,14 +52,14 @@ const (
 	// LabelSealed is "true" on Secrets in a runtime that a bundle delivered in encrypted form.
 	LabelSealed = "kyma-pull.dev/sealed"
 
-	// AnnotationFQDN is set on a Manifest to the name of the OCM component of its module.
+	// AnnotationFQDN is set on a Manifest to the name of its module's OCM component.
 	AnnotationFQDN = Group + "/fqdn"
-	// AnnotationOwnedBy is set on an object of a module to its Manifest, as NAMESPACE/NAME.
+	// AnnotationOwnedBy is set on a module object to its Manifest, as NAMESPACE/NAME.
 	AnnotationOwnedBy = Group + "/owned-by"
 	// AnnotationClusterScoped marks a ModuleTemplate whose default CR has no namespace. It has no effect, because the
 	// agent reads the scope from the API server.
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
-	// AnnotationCustomStateCheck is set on a Manifest to the spec.customStateCheck of its ModuleTemplate, in JSON.
+	// AnnotationCustomStateCheck is set on a Manifest to its ModuleTemplate's spec.customStateCheck, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
 	// AnnotationAdopt on an object in a runtime contains a Manifest, as NAMESPACE/NAME. The agent can then manage the
 	// object as part of this Manifest's module, even if the agent did not create the object.
@@ -77,7 +77,7 @@ const (
 	// sets it. The publisher then does not publish bundles for the Kyma, and deleting the Kyma does not remove objects
 	// from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
-	// AnnotationPermissionProbe is an annotation that the admission policy of the publisher's chart refuses on a Kyma
+	// AnnotationPermissionProbe is an annotation that the admission policy in the publisher's chart refuses on a Kyma
 	// for every user. The publisher sets the annotation in a dry run to check whether the API server enforces the
 	// policy.
 	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
@@ -87,29 +87,28 @@ const (
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
 	// AnnotationSuspendReason is the reason why an operator suspended a Kyma with LabelSkipReconciliation.
 	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
-	// AnnotationRootOfTrust on the publisher's Lease contains the fleet, epoch, version and expiry of the current root
-	// of trust, in JSON. It is only informational: kyma-pull makes no decision based on it.
+	// AnnotationRootOfTrust on the publisher's Lease contains the current root of trust's fleet, epoch, version and
+	// expiry, in JSON. It is only informational: kyma-pull makes no decision based on it.
 	AnnotationRootOfTrust = "kyma-pull.dev/root-of-trust"
-	// AnnotationAutonomy is "Catalog" on a Kyma whose runtime can install modules from the offers of its last bundle
+	// AnnotationAutonomy is "Catalog" on a Kyma whose runtime can install modules from the offers in its last bundle
 	// without the control plane.
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
-	// AnnotationAgentImage is the image, by digest, that the agent of a Kyma's runtime must run. If empty, the agent
+	// AnnotationAgentImage is the image, by digest, that the agent in a Kyma's runtime must run. If empty, the agent
 	// keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
-	// AnnotationAgentRollbackFrom contains digests of agent images, separated by commas. If the agent of a Kyma's
-	// runtime runs one of these images, it can be rolled back to an older image. An agent otherwise refuses older
-	// images.
+	// AnnotationAgentRollbackFrom contains agent image digests, separated by commas. If the agent in a Kyma's runtime
+	// runs one of these images, it can be rolled back to an older image. An agent otherwise refuses older images.
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
-	// AnnotationImages on a Manifest contains the rules with which the agent rewrites the module's images, such as
+	// AnnotationImages on a Manifest contains the rules that the agent uses to rewrite the module's images, such as
 	// mirrors and the image pull Secret, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
-	// AnnotationRecord on a Manifest in a runtime is the agent's memory of its own work on the module, in JSON: the
-	// applied version, recreated objects, completed Jobs, inherited objects, and the progress of a removal or restore.
-	// It contains a signature by the agent's key. An agent with another key never deletes objects because of it.
+	// AnnotationRecord on a Manifest in a runtime records the agent's own work on the module, in JSON: the applied
+	// version, recreated objects, completed Jobs, inherited objects, and removal or restore progress. It contains a
+	// signature by the agent's key. An agent with a different key never deletes objects because of it.
 	AnnotationRecord = "kyma-pull.dev/record"
 	// AnnotationRecreate allows agents to delete and recreate an object if the API server refuses a change of an
-	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all objects of its
-	// version. An object of a kind that stores data requires the value RecreateWithData on the object itself.
+	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all of its version's
+	// objects. An object whose kind stores data requires the value RecreateWithData on the object itself.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
 	// AnnotationIgnoreFields on a module's object contains the fields that the agent no longer manages once the object
 	// exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
@@ -121,11 +120,11 @@ const (
 	// AnnotationRequiresFeatures on a ModuleTemplate contains the agent features that its version requires, separated
 	// by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
-	// AnnotationValues on a Kyma in KCP contains named values of its runtime, as a JSON object of strings. On a
-	// Manifest, the agent sets it to the values that the module uses, with null for undefined values.
+	// AnnotationValues on a Kyma in KCP contains named values for its runtime, as a JSON object with string values. On
+	// a Manifest, the agent sets it to the values that the module uses, with null for undefined values.
 	AnnotationValues = "kyma-pull.dev/values"
 	// AnnotationReportDetails on a Kyma in KCP contains the details that its runtime adds to reports, separated by
-	// commas. Possible details are events, logs of failing containers, and objects of modules.
+	// commas. Possible details are events, failing containers' logs, and module objects.
 	AnnotationReportDetails = "kyma-pull.dev/report-details"
 	// AnnotationCheckRun on a Kyma in KCP contains a request to run checks once in its runtime, as JSON with the fields
 	// id, module and checks. `kcp-publisher rollout check` writes it. The runtime's report contains the result.
@@ -146,8 +145,8 @@ const (
 	// AnnotationPublicFields lists fields of a ModuleTemplate or ModuleReleaseMeta, separated by commas, that look like
 	// a secret but are public, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
-	// AnnotationGitCommit and AnnotationGitDigest are the Git commit that last changed an object of the control plane,
-	// and the SHA-256 digest of the object in that commit. Bundles do not contain these annotations.
+	// AnnotationGitCommit and AnnotationGitDigest are the Git commit that last changed a control plane object, and the
+	// object's SHA-256 digest in that commit. Bundles do not contain these annotations.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
 	// LabelShard is the publisher shard of a Kyma, such as 3-of-6. The publisher sets it and reverts changes by other
@@ -161,11 +160,12 @@ const (
 	// that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
 	// AnnotationApprovedRemovals on a Kyma in KCP lists the module removals that an operator approved, separated by
-	// commas. Each item has the form MODULE@TIME. MODULE and TIME are the fields of an entry in status.runtime.removals
-	// with the decision Held. MODULE is empty if the Kyma is deleted, which removes all modules.
+	// commas. Each item has the format MODULE@TIME. MODULE and TIME are the fields of an entry in
+	// status.runtime.removals with the decision Held. MODULE is empty if the Kyma is deleted, which removes all
+	// modules.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
-	// AnnotationMaintenanceWindows on a Kyma in KCP contains the maintenance windows of its runtime, in JSON. They
-	// replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC and ignore daylight
+	// AnnotationMaintenanceWindows on a Kyma in KCP contains its runtime's maintenance windows, in JSON. They replace
+	// the windows from the publisher's maintenance policy. Times have a fixed offset from UTC and ignore daylight
 	// saving time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationEarlyUpgrades is "true" on a Kyma in KCP whose runtime's admin can upgrade before the next maintenance
@@ -233,7 +233,7 @@ const (
 	RuntimeKymaName  = "default"
 )
 
-// Finalizers of Kymas and Manifests.
+// Finalizers on Kymas and Manifests.
 const (
 	// FinalizerKyma keeps a deleted Kyma in KCP until its runtime is empty or the publisher stops waiting for it.
 	FinalizerKyma = Group + "/Kyma"
@@ -245,17 +245,17 @@ const (
 // Installation on Manifests.
 const (
 	// ConditionReady reports whether the state is Ready. A Kyma is ready if all requested modules are installed and
-	// work. A Manifest is ready if its module works, and a Watcher if the bundles of runtimes contain it. The message
+	// work. A Manifest is ready if its module works, and a Watcher if runtimes' bundles contain it. The message
 	// contains the problem.
 	ConditionReady = "Ready"
 	// ConditionModules on a Kyma in KCP or a runtime reports whether all managed modules are Ready. The message names
 	// one module that is not Ready.
 	ConditionModules = "Modules"
-	// ConditionModuleCatalog on a Kyma in KCP reports whether the runtime has the catalog of the latest published
+	// ConditionModuleCatalog on a Kyma in KCP reports whether the runtime has the catalog from the latest published
 	// bundle. On a Kyma in a runtime, it refers to the latest bundle that the agent has read.
 	ConditionModuleCatalog = "ModuleCatalog"
-	// ConditionSKRWebhook on a Kyma in KCP or a runtime reports whether the runtime watches the resources of all
-	// Watchers. It is absent if no Watcher exists.
+	// ConditionSKRWebhook on a Kyma in KCP or a runtime reports whether the runtime watches all Watchers' resources. It
+	// is absent if no Watcher exists.
 	ConditionSKRWebhook = "SKRWebhook"
 	// ConditionResources on a Manifest reports whether the module's content could be read and rendered, and contains
 	// only allowed objects.
@@ -263,8 +263,8 @@ const (
 	// ConditionInstallation on a Manifest reports whether the module's objects are applied. Condition Ready reports
 	// whether the module works.
 	ConditionInstallation = "Installation"
-	// ConditionImages on a Manifest reports whether the module's component descriptor lists the images of the module's
-	// objects.
+	// ConditionImages on a Manifest reports whether the module's component descriptor lists the images that the
+	// module's objects use.
 	ConditionImages = "Images"
 	// ConditionRights on a Manifest is Unknown if the permissions of the module's ServiceAccount could not be reviewed,
 	// and True after the next successful review. It is absent until a review first fails.
@@ -274,9 +274,8 @@ const (
 	ConditionFields = "Fields"
 	// ConditionReporting on a Kyma in KCP reports whether a report was received within the allowed silence.
 	ConditionReporting = "Reporting"
-	// ConditionRegistry is False on a Kyma in KCP while the registry does not contain the published bundle, and on the
-	// Kyma of a runtime while its agent cannot read bundles from the registry. It is absent until it first becomes
-	// False.
+	// ConditionRegistry is False on a Kyma in KCP while the registry does not contain the published bundle, and on a
+	// runtime's Kyma while its agent cannot read bundles from the registry. It is absent until it first becomes False.
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names. It is absent until it
 	// is first False.
@@ -293,7 +292,7 @@ const (
 	// ConditionSecrets on a Kyma in KCP or a runtime reports whether the runtime has its sealed Secrets. It is absent
 	// if the runtime has no sealed Secrets.
 	ConditionSecrets = "Secrets"
-	// ConditionRemovals is False on a Kyma in KCP while the removal of modules from its runtime waits for an operator's
+	// ConditionRemovals is False on a Kyma in KCP while removing modules from its runtime waits for an operator's
 	// approval. It is absent until it first becomes False.
 	ConditionRemovals = "Removals"
 	// ConditionPublishing is False on a Kyma in KCP while a Git commit is partially applied. The publisher then extends

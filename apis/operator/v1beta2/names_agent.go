@@ -6,40 +6,40 @@ const (
 	// rolls back to this image.
 	AnnotationProvenImage = "kyma-pull.dev/proven-image"
 	// AnnotationFailedImage is an agent image that failed its trial, so the agent rolled back to the previous image.
-	// The agent does not use the failed image again until a bundle names another image. If the bundle names no image,
-	// the agent waits until another image has passed its trial.
+	// The agent does not use the failed image again until a bundle names a different image. If the bundle does not name
+	// an image, the agent waits until a different image has passed its trial.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
-	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
-	// these images only if its bundle explicitly requests the rollback.
+	// AnnotationFormerImages lists the digests of agent images that bundles replaced. The agent returns to one of these
+	// images only if its bundle explicitly requests the rollback.
 	AnnotationFormerImages = "kyma-pull.dev/former-images"
-	// AnnotationUndecidedImage has the form "COUNT IMAGE". IMAGE is an agent image, and COUNT is the number of its
+	// AnnotationUndecidedImage has the format "COUNT IMAGE". IMAGE is an agent image, and COUNT is the number of its
 	// trials that the agent ended early because the registry did not work. The agent tries the image again when the
 	// registry works.
 	AnnotationUndecidedImage = "kyma-pull.dev/undecided-image"
 	// AnnotationRequestedImage is the last agent image that the agent set because a bundle requested it. If this image
 	// is also in AnnotationUndecidedImage, the agent tries it again only while a bundle requests it.
 	AnnotationRequestedImage = "kyma-pull.dev/requested-image"
-	// AnnotationUnprovenStarts is the number of starts of each pod whose image is not proven, as POD:COUNT,… After too
+	// AnnotationUnprovenStarts is how often each pod whose image is not proven has started, as POD:COUNT,… After too
 	// many starts, the agent rolls the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"
 )
 
-// Labels and annotations of the Secrets in kyma-system in which the agent stores content.
+// Labels and annotations on the Secrets in kyma-system in which the agent stores content.
 const (
-	// LabelContent is "chunk" on a Secret that contains a part of a blob, and "index" on the Secret that completes a
-	// blob of several chunks.
+	// LabelContent is "chunk" on a Secret that contains part of a blob, and "index" on the Secret that completes a blob
+	// with several chunks.
 	LabelContent = "kyma-pull.dev/content"
-	// LabelContentDigest is a prefix of the blob's digest. It selects all Secrets of the blob.
+	// LabelContentDigest is a prefix of the blob's digest. It selects all of the blob's Secrets.
 	LabelContentDigest = "kyma-pull.dev/content-digest"
 	// AnnotationContentDigest is the digest of the whole blob.
 	AnnotationContentDigest = "kyma-pull.dev/content-digest"
-	// AnnotationContentChunks is the number of chunks of the blob. It is set on the blob's index or, without an index,
+	// AnnotationContentChunks is the number of chunks in the blob. It is set on the blob's index or, without an index,
 	// on its only chunk.
 	AnnotationContentChunks = "kyma-pull.dev/content-chunks"
 	// AnnotationContentSize is the size of the blob in bytes before compression. It is set on the same Secret as
 	// AnnotationContentChunks.
 	AnnotationContentSize = "kyma-pull.dev/content-size"
-	// AnnotationContentName is the name with the digest of a Secret with content, if the Secret has another name,
-	// because the agent's role lists the names of its Secrets.
+	// AnnotationContentName is the content Secret's name with the digest, if the Secret itself has a different name
+	// because the agent's role lists its Secrets by name.
 	AnnotationContentName = "kyma-pull.dev/content-name"
 )

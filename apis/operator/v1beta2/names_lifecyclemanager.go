@@ -10,10 +10,10 @@ const (
 	// the runtime before, as NAMESPACE/NAME separated by commas. Objects that lifecycle-manager installed have an
 	// annotation with a value that begins with one of these Kymas.
 	AnnotationKymas = "kyma-pull.dev/kymas"
-	// ReasonLeftoverRemoved is the reason of an Event on a runtime's Kyma: the agent removed leftovers of
-	// lifecycle-manager. The message names them.
+	// ReasonLeftoverRemoved is the reason for an Event on a runtime's Kyma: the agent removed lifecycle-manager's
+	// leftovers. The message names them.
 	ReasonLeftoverRemoved = "LeftoverRemoved"
-	// FieldManagerApplier is the field manager with which lifecycle-manager applies the objects of modules.
+	// FieldManagerApplier is the field manager that lifecycle-manager uses to apply module objects.
 	FieldManagerApplier = "declarative.kyma-project.io/applier"
 )
 

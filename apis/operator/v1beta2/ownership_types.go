@@ -2,7 +2,7 @@ package v1beta2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Assignment is a decision of an operator that a runtime belongs to a Kyma. If several Kymas have an assignment of the
+// Assignment is an operator's decision that a runtime belongs to a Kyma. If several Kymas have an assignment for the
 // runtime, the newest assignment applies.
 type Assignment struct {
 	// Decided is the time when the operator or the publisher made the decision, in Unix milliseconds.
@@ -39,7 +39,7 @@ type ReportingAgent struct {
 	// +kubebuilder:validation:items:MaxLength:=128
 	Earlier []string `json:"earlier,omitempty"`
 	// Clone describes how the publisher detected that two agents use the runtime's key. Empty if no clone was detected.
-	// The publisher does not publish bundles until an operator enrolls one of the agents with another key.
+	// The publisher does not publish bundles until an operator enrolls one of the agents with a new key.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=512
 	Clone string `json:"clone,omitempty"`

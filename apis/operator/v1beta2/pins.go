@@ -17,13 +17,13 @@ const (
 	// modules, and an object's annotations are limited to 256 KiB.
 	maxPinnedVersionsBytes = 64 << 10
 	maxPinnedVersions      = 500
-	// maxVersionBytes is the maximum length of a version in the CRD of Kymas.
+	// maxVersionBytes is the maximum length of a version in the Kyma CRD.
 	maxVersionBytes = 32
 	// maxShownBytes is the maximum length of an entry in an error message.
 	maxShownBytes = 64
 )
 
-// version matches the versions that the CRD of Kymas accepts.
+// version matches the versions that the Kyma CRD accepts.
 var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?$`)
 
 // Pin returns the version that the module is pinned to, or "". A module with a channel is not pinned.
@@ -77,7 +77,7 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// RequestedSpec returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores
+// RequestedSpec returns the Kyma's spec with the versions in AnnotationPinnedVersions. It ignores
 // spec.modules[].version, which the Kyma dashboard writes. If the annotation is invalid, it returns an error and a spec
 // without versions.
 func (k *Kyma) RequestedSpec() (KymaSpec, error) {

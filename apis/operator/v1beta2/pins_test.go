@@ -66,7 +66,7 @@ func TestInvalidPinInvalidatesTheAnnotation(t *testing.T) {
 	}
 }
 
-// The modules in this test have the forms that the Kyma dashboard, the kyma CLI and users of kubectl write.
+// The modules in this test have the formats that the Kyma dashboard, the kyma CLI and users of kubectl write.
 func TestPinsOverrideChannelsAndDashboardVersions(t *testing.T) {
 	for name, c := range map[string]struct{ module, pins, want string }{
 		"module with a channel": {`{"name":"keda","channel":"fast"}`, "", "fast/"},

@@ -2,7 +2,7 @@ package v1beta2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ModuleRemoval is the decision about a removal of one module that the runtime did not request.
+// ModuleRemoval is the decision about removing one module without a request from the runtime.
 type ModuleRemoval struct {
 	// Module is the module's name. Empty if the Kyma is deleted, which removes all modules.
 	// +optional

@@ -1,6 +1,6 @@
 package v1beta2
 
-// Labels and annotations of a Kyma in the control plane whose runtime is taken over from lifecycle-manager, and names
+// Labels and annotations on a Kyma in the control plane whose runtime is taken over from lifecycle-manager, and names
 // that lifecycle-manager uses in the control plane.
 const (
 	// LabelTakeover on a Kyma is TakeoverActive during the takeover. After the takeover, it is TakeoverFinished as long
@@ -10,11 +10,11 @@ const (
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
 	TakeoverFinished = "finished"
-	// AnnotationTakeoverPhase is the phase of the takeover of a Kyma with LabelTakeover. In "adopt", the default, the
-	// agent adopts modules. In "clean", it removes leftovers of lifecycle-manager. In "release", it returns the modules
-	// to lifecycle-manager.
+	// AnnotationTakeoverPhase is the takeover phase on a Kyma with LabelTakeover. In "adopt", the default, the agent
+	// adopts modules. In "clean", it removes lifecycle-manager's leftovers. In "release", it returns the modules to
+	// lifecycle-manager.
 	AnnotationTakeoverPhase = "kyma-pull.dev/takeover-phase"
-	// ReasonTakeover is the reason of Events on a Kyma that describe the progress of its takeover.
+	// ReasonTakeover is the reason for Events on a Kyma that describe the progress of its takeover.
 	ReasonTakeover = "Takeover"
 
 	// LifecycleManagerFinalizerPurge is the finalizer that lifecycle-manager versions before 1.21 set on Kymas.
@@ -24,13 +24,13 @@ const (
 	LifecycleManagerFinalizerResource = "resource.kyma-project.io/finalizer"
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
 	// LifecycleManagerFinalizerWatcher is the finalizer that lifecycle-manager sets on Watchers.
-	// LifecycleManagerFinalizerMandatory is the finalizer on ModuleReleaseMetas of mandatory modules, and in older
+	// LifecycleManagerFinalizerMandatory is the finalizer on mandatory modules' ModuleReleaseMetas, and in older
 	// versions on ModuleTemplates.
 	LifecycleManagerFinalizerWatcher   = Group + "/watcher"
 	LifecycleManagerFinalizerMandatory = Group + "/mandatory-module"
 )
 
-// LifecycleManagerConditions are the conditions of a Kyma that only lifecycle-manager writes.
+// LifecycleManagerConditions are the Kyma conditions that only lifecycle-manager writes.
 var LifecycleManagerConditions = []string{"CRDsSync", "SKRImagePullSecretSync"}
 
 // TakenOver reports whether a Kyma is being or was taken over from lifecycle-manager.
@@ -46,7 +46,7 @@ type TakeoverStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Modules []InheritedModule `json:"modules,omitempty"`
-	// Heard is true once the runtime has reported that it applied a bundle of this takeover, and has reported the spec
+	// Heard is true once the runtime has reported that it applied a bundle for this takeover, and has reported the spec
 	// of its own Kyma.
 	// +optional
 	Heard bool `json:"heard,omitempty"`
@@ -56,7 +56,7 @@ type TakeoverStatus struct {
 	// Done is the takeover phase that the runtime has completed.
 	// +optional
 	Done string `json:"done,omitempty"`
-	// Removed lists the leftovers of lifecycle-manager that the runtime removed.
+	// Removed lists lifecycle-manager's leftovers that the runtime removed.
 	// +optional
 	Removed []string `json:"removed,omitempty"`
 	// Message is the reported problem that blocks the current phase.

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Watcher requests immediate notifications about changes of one resource in runtimes.
+// Watcher requests immediate notifications about changes to one resource in runtimes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,7 +35,7 @@ type WatcherList struct {
 
 // WatcherSpec selects the objects to watch.
 type WatcherSpec struct {
-	// ServiceInfo is the service that lifecycle-manager notifies of changes. kyma-pull ignores it.
+	// ServiceInfo is the service that lifecycle-manager notifies about changes. kyma-pull ignores it.
 	ServiceInfo Service `json:"serviceInfo"`
 	// LabelsToWatch selects objects by label.
 	// +optional

@@ -1,4 +1,4 @@
-// Package storetest checks that all stores have the same behavior, and pushes bundles of tests.
+// Package storetest checks that all stores have the same behavior, and pushes bundles for tests.
 package storetest
 
 import (

@@ -36,7 +36,7 @@ func NewSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// FixedSigner returns a signer that always has the same key, so signatures of different test runs can be compared.
+// FixedSigner returns a signer that always has the same key, so signatures from different test runs can be compared.
 func FixedSigner(tb testing.TB) trust.Signer {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), bytes.Repeat([]byte{1}, 32))
@@ -50,7 +50,7 @@ func FixedSigner(tb testing.TB) trust.Signer {
 	return signer
 }
 
-// PublicKey returns the public key of a signer.
+// PublicKey returns a signer's public key.
 func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	tb.Helper()
 	key, err := signer.PublicKey()
@@ -60,7 +60,7 @@ func PublicKey(tb testing.TB, signer trust.Signer) crypto.PublicKey {
 	return key
 }
 
-// Thumbprint returns the thumbprint of a signer's key.
+// Thumbprint returns the thumbprint for a signer's key.
 func Thumbprint(tb testing.TB, signer trust.Signer) string {
 	tb.Helper()
 	hint, err := trust.Thumbprint(PublicKey(tb, signer))
@@ -84,8 +84,8 @@ func RootFor(tb testing.TB, publisher trust.Signer) trust.Root {
 	return root
 }
 
-// RootFixture creates versions of a root of trust for tests. The root of trust has three root keys, and two of them
-// must sign each version.
+// RootFixture creates root of trust versions for tests. The root of trust has three root keys, and two of them must
+// sign each version.
 type RootFixture struct {
 	testing.TB
 	Keys      []trust.Signer
@@ -106,7 +106,7 @@ func (m *RootFixture) Must(err error) {
 	}
 }
 
-// First returns the first version of the root of trust.
+// First returns the first root of trust version.
 func (m *RootFixture) First() trust.Root {
 	m.Helper()
 	draft := trust.DraftRoot("fleet-a", 1, Now.AddDate(1, 0, 0))
@@ -129,7 +129,7 @@ func (m *RootFixture) Signed(draft *trust.RootDraft, signers ...trust.Signer) []
 	return data
 }
 
-// After returns the root.json of the version after root. It applies change to a draft and signs the draft with the
+// After returns the root.json for the version after root. It applies change to a draft and signs the draft with the
 // given keys.
 func (m *RootFixture) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
 	m.Helper()
@@ -149,7 +149,7 @@ func RSAKey(tb testing.TB) *rsa.PrivateKey {
 	return key
 }
 
-// NewRoot returns the first version of a root of trust, signed by its only root key.
+// NewRoot returns the first root of trust version, signed with its only root key.
 func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.Time) ([]byte, error) {
 	draft := trust.DraftRoot("", 1, expires)
 	public, err := rootKey.PublicKey()
@@ -170,7 +170,7 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 	return draft.Bytes()
 }
 
-// Nested returns a JSON document of empty arrays that are nested depth levels deep.
+// Nested returns a JSON document with empty arrays that are nested depth levels deep.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
 // WantReason fails the test unless err is a *refusal.Error with the given reason. If the reason is empty, err must be
@@ -189,7 +189,7 @@ func WantReason(tb testing.TB, err error, want refusal.Reason) {
 	}
 }
 
-// Runtime is the ID of the runtime in tests.
+// Runtime is the runtime's ID in tests.
 const Runtime = "r-17"
 
 // NoChange is a change for RootFixture.After that does not modify the draft.

@@ -103,7 +103,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 
 var watchedChanges = measure.Counters[string](measure.Definition{
 	Name:   "kyma_pull_publisher_watched_changes_total",
-	Help:   "Changes of watched objects that runtimes reported, by watcher.",
+	Help:   "Changes to watched objects that runtimes reported, by watcher.",
 	Labels: []string{"watcher"}, Leader: true,
 })
 

@@ -9,17 +9,17 @@ import (
 
 var (
 	rolloutStates = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_rollouts", Help: "Latest rollouts of modules in channels, by state.",
+		Name: "kyma_pull_publisher_rollouts", Help: "Latest rollouts for modules in channels, by state.",
 		Labels: []string{"state"}, Leader: true,
 	})
 	rolloutRuntimes = measure.Gauges(measure.Definition{
 		Name:   "kyma_pull_publisher_rollout_runtimes",
-		Help:   "Runtimes of active rollouts, by module, channel, wave and state.",
+		Help:   "Runtimes in active rollouts, by module, channel, wave and state.",
 		Labels: []string{"module", "channel", "wave", "state"}, Leader: true,
 	})
 	rolloutChecks = measure.Gauges(measure.Definition{
 		Name:   "kyma_pull_publisher_check_results",
-		Help:   "Runtimes of the latest rollouts, by module, channel, check and result.",
+		Help:   "Runtimes in the latest rollouts, by module, channel, check and result.",
 		Labels: []string{"module", "channel", "check", "result"}, Leader: true,
 	})
 )

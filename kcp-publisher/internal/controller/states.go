@@ -19,7 +19,7 @@ import (
 // number of runtimes.
 var (
 	runtimesByState = measure.Definition{
-		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge,
+		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes, by the state of their Kyma.", Kind: measure.KindGauge,
 		Labels: []string{"state"}, Leader: true,
 	}
 	runtimesByHealth = measure.Definition{
@@ -36,13 +36,13 @@ var (
 	}
 	modulesByState = measure.Definition{
 		Name: "kyma_pull_publisher_modules",
-		Help: "Modules of all runtimes by name and state; mandatory modules are not counted, because no status " +
+		Help: "Modules in all runtimes, by name and state; mandatory modules are not counted, because no status " +
 			"contains them.",
 		Kind: measure.KindGauge, Labels: []string{"module", "state"}, Leader: true,
 	}
 	modulesByVersion = measure.Definition{
 		Name: "kyma_pull_publisher_module_versions",
-		Help: "Modules of all runtimes by name, running version and state; (other) are modules and versions outside " +
+		Help: "Modules in all runtimes, by name, running version and state; (other) are modules and versions outside " +
 			"the catalog, (unknown) are unreported versions.",
 		Kind: measure.KindGauge, Labels: []string{"module", "version", "state"}, Leader: true,
 	}

@@ -8,7 +8,7 @@ import (
 var (
 	trainVersions = measure.Gauges(measure.Definition{
 		Name:   "kyma_pull_publisher_train_versions",
-		Help:   "Versions in channels of PromotionPolicies, by policy and reason why they are not in the next channel.",
+		Help:   "Versions in PromotionPolicies' channels, by policy and reason why they are not in the next channel.",
 		Labels: []string{"policy", "reason"},
 		Leader: true,
 	})

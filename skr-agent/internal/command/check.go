@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
 )
 
-// rightsDir is the chart's folder with RBAC files of the agent.
+// rightsDir is the chart's folder with the agent's RBAC files.
 const rightsDir = "skr-agent/rbac"
 
 const (
@@ -37,7 +37,7 @@ const (
 )
 
 // adviceFor returns readAdvice if the API server rejected the request or did not respond. For other errors, it returns
-// the advice of the caller.
+// the caller's advice.
 func adviceFor(err error, advice string) string {
 	if manager.IsTemporary(err) {
 		return readAdvice
@@ -149,7 +149,7 @@ func (f *checkFlags) checkEnrollment(ctx context.Context, reader client.Client) 
 				"kubectl create namespace "+v1beta2.RuntimeNamespace),
 		}
 	}
-	// Ignore other errors, such as a missing permission. The check reads the Secrets of this namespace next, which also
+	// Ignore other errors, such as a missing permission. The check reads the Secrets in this namespace next, which also
 	// shows whether the namespace exists.
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
@@ -214,7 +214,7 @@ func checkOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, prefl
 	return key, preflight.Pass(check, message)
 }
 
-// thumbprintOf returns the thumbprint of a key. It returns "" if the key is nil or has no public key.
+// thumbprintOf returns a key's thumbprint. It returns "" if the key is nil or has no public key.
 func thumbprintOf(key trust.Signer) string {
 	if key == nil {
 		return ""
@@ -227,7 +227,7 @@ func thumbprintOf(key trust.Signer) string {
 	return thumbprint
 }
 
-// checkReporting checks write access to the repository of the agent's reports.
+// checkReporting checks write access to the repository for the agent's reports.
 func checkReporting(ctx context.Context, place store.Store, runtime string) preflight.Finding {
 	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime))
 	if err == nil {

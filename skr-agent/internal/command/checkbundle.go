@@ -56,7 +56,7 @@ func (f *checkFlags) newPuller(
 	})
 }
 
-// checkBundle pulls the newest bundle and returns findings. restored is the error of restoring the agent's state.
+// checkBundle pulls the newest bundle and returns findings. restored is the error from restoring the agent's state.
 func checkBundle(ctx context.Context, puller *pull.Puller, restored error, s agentState) []preflight.Finding {
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
@@ -74,8 +74,8 @@ func checkBundle(ctx context.Context, puller *pull.Puller, restored error, s age
 	return append(findings, enrollmentFinding(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unreadablePart returns the name of a part of the agent's state that could not be read, or "" if all parts were read.
-// If a part is missing, the check could accept a bundle that the agent refuses.
+// unreadablePart names a part of the agent's state that could not be read, or "" if all parts were read. If a part is
+// missing, the check could accept a bundle that the agent refuses.
 func (s agentState) unreadablePart(restored error) string {
 	switch {
 	case s.thumbprint == "":

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 )
 
-// Secrets of the agent. An operator applies the bootstrap Secret. The agent creates the others.
+// The agent's Secrets. An operator applies the bootstrap Secret. The agent creates the others.
 const (
 	bootstrapSecret = agent.BootstrapSecret
 	keySecret       = "skr-agent-key"
@@ -49,7 +49,7 @@ type bootstrap struct {
 	// access contains the registry's credentials and certificates. It disables retries, because the agent has its own
 	// backoff.
 	access store.Access
-	// secret is the data of the bootstrap Secret. It is nil if the Secret does not exist.
+	// secret is the bootstrap Secret's data. It is nil if the Secret does not exist.
 	secret map[string][]byte
 }
 
@@ -106,7 +106,8 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	return b, nil
 }
 
-// readAssigned reads the runtime's Kyma from the bootstrap Secret. Secrets of versions before 0.1.0 do not contain it.
+// readAssigned reads the runtime's Kyma from the bootstrap Secret. Secrets from versions before 0.1.0 do not contain
+// it.
 func (b *bootstrap) readAssigned(data map[string][]byte) error {
 	if len(data["kyma"]) == 0 || b.token == nil {
 		return nil
@@ -188,7 +189,7 @@ func ensureOwnIdentity(ctx context.Context, uncached client.Client) (*age.X25519
 	return identity, nil
 }
 
-// ensureSecretField returns the value of a field of an immutable Secret. If the Secret does not exist,
+// ensureSecretField returns the value of a field in an immutable Secret. If the Secret does not exist,
 // ensureSecretField generates the value and creates the Secret.
 func ensureSecretField(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),

@@ -7,8 +7,8 @@ import (
 )
 
 // longWatches returns a configuration whose watches have the maximum duration that the API server allows: 30 to 60
-// minutes by default. client-go ends its watches after 5 to 10 minutes, and these restarts cause most of the load of an
-// idle runtime.
+// minutes by default. client-go ends its watches after 5 to 10 minutes, and these restarts cause most of an idle
+// runtime's load.
 //
 // Source: kube-apiserver, --min-request-timeout; client-go, Reflector.
 func longWatches(config *rest.Config) *rest.Config {

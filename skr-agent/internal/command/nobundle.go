@@ -13,7 +13,7 @@ import (
 
 const maxNamed = 10
 
-// noBundleError is the error if a registry does not contain a bundle of the runtime. The field otherRuntimes lists the
+// noBundleError is the error if a registry does not contain a bundle for the runtime. The field otherRuntimes lists the
 // runtimes that have a bundle there. It is empty if the registry does not support listing repositories.
 type noBundleError struct {
 	runtime       string

@@ -39,7 +39,7 @@ type prepared struct {
 	registries *store.Registries
 	signer     trust.Signer
 	identity   *age.X25519Identity
-	// clusterUID is the UID of the kube-system namespace. kubernetesVersion is the version of the API server.
+	// clusterUID is the UID of the kube-system namespace. kubernetesVersion is the API server's version.
 	clusterUID, kubernetesVersion string
 	contents                      *contentstore.Store
 	puller                        *pull.Puller
@@ -186,8 +186,8 @@ func (p prepared) notifications() func(context.Context) (io.ReadCloser, error) {
 	}
 }
 
-// addControllers adds the installer and the agent to mgr. self is the path of the agent's executable, which renders
-// charts in processes of their own.
+// addControllers adds the installer and the agent to mgr. self is the path to the agent's executable, which renders
+// charts in separate processes.
 func (f *runFlags) addControllers(
 	mgr ctrl.Manager, p prepared, flags parsedFlags, uncached client.Client, version, self string,
 ) error {

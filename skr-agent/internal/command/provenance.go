@@ -129,7 +129,7 @@ func readObject(
 	}, nil
 }
 
-// resolveKind returns the REST mapping of a kind, given by singular, plural or short name. The group is optional.
+// resolveKind returns the REST mapping for a kind, given by singular, plural or short name. The group is optional.
 func resolveKind(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	fieldRuntime   = "runtime"
 )
 
-// writePublicIdentity writes the Secret with the agent's public identity if it differs.
+// writePublicIdentity writes the Secret with the agent's public identity if it changed.
 func writePublicIdentity(ctx context.Context, uncached client.Client, runtimeID string, signer trust.Signer) error {
 	public, err := trust.PublicKeyPEM(signer)
 	if err != nil {

@@ -66,7 +66,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.deployment, "deployment", "",
 		"name of the agent's own Deployment in kyma-system, which lets bundles upgrade the agent's image; default: no "+
 			"upgrades by bundles")
-	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
+	flags.StringVar(&f.pod, "pod", "", "the agent's own Pod, required with --deployment")
 	flags.DurationVar(
 		&f.upgradeDeadline,
 		"upgrade-deadline",

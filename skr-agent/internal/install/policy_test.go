@@ -177,7 +177,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: "+
 					"kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
-		}, "only skr-agent writes Manifests"},
+		}, "only skr-agent can write Manifests"},
 		"a change of the CA that the agent trusts": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: "+

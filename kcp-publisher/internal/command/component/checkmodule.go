@@ -41,7 +41,7 @@ func NewCheckModule() *cobra.Command {
 	f := &checkModuleFlags{}
 	cmd := &cobra.Command{
 		Use:   "check-module FILE|NAME:VERSION",
-		Short: "run the checks of a module in a runtime and show each measurement",
+		Short: "run a module's checks in a runtime and show each measurement",
 		Args:  cli.Exactly(1, "FILE or NAME:VERSION"),
 		Long: "check-module runs the checks that a module ships against the runtime of the kubeconfig, as the agent " +
 			"does. It reads the checks\n" +

@@ -75,7 +75,7 @@ func (c *componentCommand) withComponent(
 func newComponentShow() *cobra.Command {
 	c := &componentCommand{}
 	cmd := c.add(&cobra.Command{
-		Use: "show NAME:VERSION", Short: "show the contents of a component version",
+		Use: "show NAME:VERSION", Short: "show the content of a component version",
 		Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "show prints the resources, references, images and signatures of a component version as a table, or " +
 			"its full descriptor as YAML or JSON.",

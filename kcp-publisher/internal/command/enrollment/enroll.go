@@ -51,7 +51,7 @@ func NewEnroll() *cobra.Command {
 	f := &enrollFlags{}
 	cmd := &cobra.Command{
 		Use:   "enroll [RUNTIME-ID]...",
-		Short: "print the bootstrap Secret for a runtime's agent, or write the Secrets of several runtimes",
+		Short: "print the bootstrap Secret for a runtime's agent, or write the Secrets for several runtimes",
 		Long: "enroll prints a Secret with a token that allows the runtime's agent to register its key. The token is " +
 			"valid for one Kyma, by default\n" +
 			controlplane.DefaultNamespace +
@@ -81,7 +81,7 @@ func NewEnroll() *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that the runtime pulls from")
 	flags.StringVar(&f.owner, "kyma", "",
 		"Kyma that the token is valid for, as [NAMESPACE/]NAME; default: "+controlplane.DefaultNamespace+"/RUNTIME-ID")
-	flags.StringVar(&f.uid, "kyma-uid", "", "UID of the Kyma; the token is then valid only for this object")
+	flags.StringVar(&f.uid, "kyma-uid", "", "UID of the Kyma; if set, the token is valid only for this object")
 	flags.BoolVar(&f.replace, "replace", false,
 		"replace the runtime's former control plane: its agent discards the former root of trust")
 	flags.DurationVar(&f.validity, "token-validity", 24*time.Hour, "validity period of the enrollment token")

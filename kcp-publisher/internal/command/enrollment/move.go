@@ -53,7 +53,7 @@ func NewMove() *cobra.Command {
 	}
 	f.at.Add(cmd.Flags(), "the Kymas")
 	keyfolder.AddFlag(cmd.Flags(), &f.dir)
-	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma to assign the runtime to")
+	cmd.Flags().StringVar(&f.to, "to", "", "Kyma to assign the runtime to")
 	cmd.Flags().
 		BoolVar(&f.away, "away", false,
 			"stop publishing to the runtime, because another namespace or control plane owns it")

@@ -16,7 +16,7 @@ import (
 func NewRevoke() *cobra.Command {
 	var selected selection.Targets
 	cmd := &cobra.Command{
-		Use: "revoke [RUNTIME...]", Short: "revoke the agent keys of runtimes",
+		Use: "revoke [RUNTIME...]", Short: "revoke runtimes' agent keys",
 		Long: "revoke adds the current key of each selected runtime's agent to the annotation " +
 			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
 			"The publisher refuses reports signed with a revoked key, until the agent enrolls again with another key.",

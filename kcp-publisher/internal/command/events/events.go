@@ -40,7 +40,7 @@ type eventFlags struct {
 func New() *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
-		Use: "events [RUNTIME]", Short: "list the Events of the fleet, newest last",
+		Use: "events [RUNTIME]", Short: "list the fleet's Events, newest last",
 		Long: "events lists the Events of Kymas, Rollouts, ModuleTemplates and ModuleReleaseMetas. With RUNTIME or " +
 			"--rollout, it lists the Events of one\n" +
 			"object. An API server keeps Events for an hour by default. The Events of the objects in a runtime stay " +
@@ -52,8 +52,8 @@ func New() *cobra.Command {
 	}
 	f.Add(cmd.Flags(), "the Kymas")
 	f.AddEverywhere(cmd.Flags())
-	cmd.Flags().StringVar(&f.rollout, "rollout", "", "list only the Events of the Rollout with this name")
-	cmd.Flags().BoolVar(&f.warnings, "warnings", false, "list only Events of type Warning")
+	cmd.Flags().StringVar(&f.rollout, "rollout", "", "list only the Events for the Rollout with this name")
+	cmd.Flags().BoolVar(&f.warnings, "warnings", false, "list only Warning Events")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.Runtimes)
 	cli.CompleteFlag(cmd, "rollout", f.Rollouts)

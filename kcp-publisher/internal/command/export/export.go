@@ -48,7 +48,7 @@ func New() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVar(&f.from, "from", "", "source for the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVarP(&f.file, "output", "o", "",
 		"file to write; use --format, not -o, to set the output format")
 	flags.StringArrayVar(&f.since, "since", nil,
@@ -65,7 +65,7 @@ func New() *cobra.Command {
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
 	flags.StringVar(&f.volumeSize, "volume-size", "",
 		"split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the content of the file without writing it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the file's content without writing it")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
 	keyfolder.AddPublisherFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)

@@ -41,16 +41,16 @@ func (f *signInFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.proxies, "trusted-proxies", 1,
 		"number of proxies between browsers and the UI that append to X-Forwarded-For, such as a load balancer and an "+
 			"ingress controller; the UI limits failed sign-ins for each client in front of these proxies")
-	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
+	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with API server tokens")
 	flags.StringVar(&f.audience, "token-audience", "",
 		"required audience of tokens; the UI then cannot use the tokens for changes; default: the audience of the "+
 			"API server")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
 		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
-	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the private key of the TLS certificate")
+	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the TLS certificate's private key")
 	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "",
 		"https:// URL of the OIDC provider for sign-in; default: none")
-	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "client ID of the UI at the OIDC provider")
+	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "the UI's client ID at the OIDC provider")
 	flags.StringVar(&f.oidc.ClientSecretFile, "oidc-client-secret", "",
 		"file with the client secret; default: none, for a public client")
 	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "",

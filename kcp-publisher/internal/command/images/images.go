@@ -44,7 +44,7 @@ type imagesFlags struct {
 func New() *cobra.Command {
 	f := &imagesFlags{}
 	cmd := &cobra.Command{
-		Use: "images", Short: "list the images of the modules in each runtime", Args: cli.Exactly(0, "no arguments"),
+		Use: "images", Short: "list the module images in each runtime", Args: cli.Exactly(0, "no arguments"),
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds " +
 			"the images in signed\n" +
 			"bundles: images that the module lists, and images that its rendered objects use. Each version is read " +
@@ -60,12 +60,12 @@ func New() *cobra.Command {
 	flags := cmd.Flags()
 	f.Add(flags, "the Kymas")
 	f.AddEverywhere(flags)
-	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVar(&f.from, "from", "", "source for the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&f.trust, "trust", "",
 		"file with the root of trust to verify the bundles: root.json from kcp-publisher keys init")
 	flags.StringVar(&f.image, "image", "",
 		"show only this image: a reference, a digest, or a name with or without its registry")
-	flags.StringVar(&f.module, "module", "", "show only images of this module")
+	flags.StringVar(&f.module, "module", "", "show only images from this module")
 	flags.StringVar(&f.since, "since", "",
 		"compare with the bundles at this time: RFC 3339, or a date such as 2026-11-01 (midnight UTC)")
 	flags.StringVar(&f.until, "until", "", "end of the period that --since starts; default: now")

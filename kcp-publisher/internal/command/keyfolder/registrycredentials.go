@@ -17,7 +17,7 @@ import (
 // empty.
 func RegistryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	if location == "" {
-		return nil, cli.Usage(errors.New("--location is required: the registry prefix HOST/PATH of the fleet"))
+		return nil, cli.Usage(errors.New("--location is required: the fleet's registry prefix HOST/PATH"))
 	}
 	host, _, err := token.SplitLocation(location)
 	if err != nil {

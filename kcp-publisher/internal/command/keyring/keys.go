@@ -171,7 +171,8 @@ func newKeysRotate() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
 	r.add(cmd.Flags())
-	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the new key; default: a generated key")
+	cmd.Flags().StringVar(&r.public, "public-key", "",
+		"file or KMS reference for the new key; default: a generated key")
 	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false,
 		"distrust the replaced key immediately; default: it is accepted until the next rotation")
 	cmd.Flags().
@@ -326,7 +327,7 @@ func newKeysFloor() *cobra.Command {
 	var c rootChange
 	cmd := &cobra.Command{
 		Use:   "floor COMPONENT [VERSION]",
-		Short: "set or remove the minimum version of a component that runtimes install",
+		Short: "set or remove the minimum component version that runtimes install",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return cli.Usage(fmt.Errorf("expected a component and optionally a version, got %d arguments", len(args)))

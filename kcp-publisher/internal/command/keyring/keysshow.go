@@ -39,7 +39,7 @@ func newKeysShow() *cobra.Command {
 	var folder keys.Folder
 	var format string
 	cmd := &cobra.Command{
-		Use: "show", Short: "show the root of trust and the state of each key", Args: cli.Exactly(0, "no arguments"),
+		Use: "show", Short: "show the root of trust and each key's state", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, all, err := folder.Keys(cmd.Context(), time.Now())
 			if err != nil {

@@ -52,7 +52,7 @@ func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
 	settings.StringVar(&f.certificate, "notifications-tls-certificate", "",
 		"PEM file with the TLS certificate for both bind addresses; default: plain HTTP, behind a proxy that "+
 			"terminates TLS")
-	settings.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
+	settings.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the TLS certificate's private key")
 }
 
 func (f *notificationFlags) check() (err error) {

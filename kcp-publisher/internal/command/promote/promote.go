@@ -76,7 +76,7 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 func New() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: promoteArgs,
+		Use: "promote MODULE", Short: "promote the version in one channel to another channel", Args: promoteArgs,
 		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the " +
 			"change with a sign-off and pushes it to\n" +
 			"--git-branch or to a new branch; it keeps the comments and formatting of the file. Without --git-url, " +
@@ -88,8 +88,8 @@ func New() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "source channel of the version")
-	flags.StringVar(&f.to, "to", "", "target channel of the version")
+	flags.StringVar(&f.from, "from", "", "source channel for the version")
+	flags.StringVar(&f.to, "to", "", "target channel for the version")
 	f.commits.add(flags)
 	flags.Lookup("git-url").Usage = "URL of the Git repository to commit to; default: none, change the control plane"
 	flags.Lookup("dry-run").Usage = "show the change without making it"

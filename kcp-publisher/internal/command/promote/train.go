@@ -25,7 +25,7 @@ func NewTrain() *cobra.Command {
 func newTrainStatus(f *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POLICY]",
-		Short: "show the channel of each version and the conditions for its promotion",
+		Short: "show each version's channel and the conditions for its promotion",
 		Long: "status shows the state that the publisher records in PromotionPolicies: the channel of each version, " +
 			"how long the version\n" +
 			"has been in the channel, the unmet conditions for its promotion, and its expected arrival in the next " +

@@ -34,7 +34,7 @@ func newTrainPromote(common *trainFlags) *cobra.Command {
 	f := &trainPromoteFlags{trainFlags: common}
 	cmd := &cobra.Command{
 		Use:   "promote [POLICY]",
-		Short: "commit the due promotions of PromotionPolicies to Git",
+		Short: "commit the due promotions from PromotionPolicies to Git",
 		Long: "promote evaluates PromotionPolicies as the publisher does, and commits the due promotions that the " +
 			"publisher does not\n" +
 			"perform itself: promotions of policies with promoteBy: Command, and promotions of modules whose " +

@@ -169,7 +169,7 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 		}
 		if _, there := kymas[id]; there {
 			return prune.Source{},
-				cli.Usage(fmt.Errorf("--gone %s: a Kyma in namespace %s has this runtime", id, f.api.Namespace))
+				cli.Usage(fmt.Errorf("--gone %s: this runtime still has a Kyma in namespace %s", id, f.api.Namespace))
 		}
 	}
 	return prune.Source{

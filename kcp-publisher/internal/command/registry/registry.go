@@ -140,7 +140,7 @@ func newRegistryCredentials() *cobra.Command {
 		},
 	}
 	keyfolder.AddFlag(cmd.Flags(), &dir)
-	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
+	cmd.Flags().StringVar(&location, "location", "", "the fleet's registry prefix HOST/PATH")
 	cmd.Flags().
 		IntVar(&generation, "generation", 1,
 			"generation of the password; a higher generation in the token service's --generations revokes earlier "+

@@ -56,7 +56,7 @@ func NewTokenService(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
 	flags.StringVar(&f.certificate, "tls-certificate", "",
 		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
-	flags.StringVar(&f.key, "tls-key", "", "PEM file with the private key of the TLS certificate")
+	flags.StringVar(&f.key, "tls-key", "", "PEM file with the TLS certificate's private key")
 	keyfolder.AddFlag(flags, &f.keys)
 	return cmd
 }
@@ -89,7 +89,7 @@ var TokenLimits = serve.Limits{
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 	if f.location == "" {
-		return nil, cli.Usage(errors.New("--location is required: the registry prefix HOST/PATH of the fleet"))
+		return nil, cli.Usage(errors.New("--location is required: the fleet's registry prefix HOST/PATH"))
 	}
 	host, prefix, err := token.SplitLocation(f.location)
 	if err != nil {

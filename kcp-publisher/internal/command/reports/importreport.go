@@ -48,8 +48,8 @@ func NewImportReport() *cobra.Command {
 			return cli.Print(cmd.OutOrStdout(), format, taken, taken.draw)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "target location of the report: registry prefix HOST/PATH, or oci-layout:DIR")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace an existing report that is newer or has other content")
+	cmd.Flags().StringVar(&to, "to", "", "target location for the report: registry prefix HOST/PATH, or oci-layout:DIR")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace an existing report that is newer or has different content")
 	cli.OutputFlag(cmd.Flags(), &format)
 	registry.AddFlags(cmd.Flags())
 	return cmd

@@ -43,7 +43,7 @@ func (f *ReportFlags) addTo(cmd *cobra.Command) {
 // AddSource adds the flags that select the report and its location.
 func (f *ReportFlags) AddSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")
+	flags.StringVar(&f.Location, "location", "", "the reports' registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&f.File, "file", "", "report file written by skr-agent export-report, instead of --location")
 	f.Registry.AddFlags(flags)
 	cli.OutputFlag(flags, &f.Format)

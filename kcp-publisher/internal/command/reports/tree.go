@@ -19,7 +19,7 @@ import (
 func NewTree() *cobra.Command {
 	return newReportCommand(&cobra.Command{
 		Use:   "tree RUNTIME [MODULE]",
-		Short: "list the objects of modules with their states, from the runtime's signed report",
+		Short: "list module objects with their states, from the runtime's signed report",
 		Long: "tree lists the objects of each module; objects that are not ready come first. It reads the runtime's " +
 			"latest report and verifies\n" +
 			"the report with the runtime's key; it does not need access to the runtime. The agent reports the objects if " +

@@ -82,7 +82,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "show the progress of a rollout, and follow it on a terminal",
+		Use: "show ROLLOUT", Short: "show a rollout's progress, and follow it on a terminal",
 		Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.Connect()

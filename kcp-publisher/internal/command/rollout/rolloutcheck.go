@@ -61,7 +61,7 @@ type rolloutCheckFlags struct {
 func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	f := &rolloutCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check RUNTIME MODULE", Short: "run the checks of a RolloutPolicy once in one runtime",
+		Use: "check RUNTIME MODULE", Short: "run a RolloutPolicy's checks once in one runtime",
 		Long:    rolloutCheckHelp,
 		Example: rolloutCheckExamples,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -82,7 +82,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	}
 	f.AddSource(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wave, "wave", "", "only run the checks of this wave; default: the checks of all waves")
+	flags.StringVar(&f.wave, "wave", "", "only run this wave's checks; default: all waves' checks")
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all checks; can be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")

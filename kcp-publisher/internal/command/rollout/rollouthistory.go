@@ -20,7 +20,7 @@ import (
 func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	watch, timeout := true, time.Duration(0)
 	cmd := &cobra.Command{
-		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds",
+		Use: "status ROLLOUT", Short: "wait until a rollout ends, and fail unless it succeeds",
 		Args: cli.Exactly(1, "the name of a rollout"),
 		Long: "status prints one line for each change to a rollout until it ends. It fails if the rollout does not " +
 			"succeed, or does not end within --timeout.",
@@ -53,7 +53,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "wait for the end of the rollout")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "wait until the rollout ends")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "maximum time to wait; 0 waits indefinitely")
 	cli.Complete(cmd, f.Rollouts)
 	return cmd
@@ -62,7 +62,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 	var channel string
 	cmd := &cobra.Command{
-		Use: "history MODULE", Short: "list the rollouts of a module, newest first", Args: cli.Exactly(1, "a module"),
+		Use: "history MODULE", Short: "list a module's rollouts, newest first", Args: cli.Exactly(1, "a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.Connect()
 			if err != nil {

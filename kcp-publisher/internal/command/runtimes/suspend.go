@@ -23,7 +23,7 @@ func NewSuspend() *cobra.Command {
 		"`kcp-publisher resume`."
 	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l " +
 		"kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"
-	cmd.Flags().StringVar(&reason, "reason", "", "reason for other operators, stored as an annotation of the Kyma")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason for other operators, stored as an annotation on the Kyma")
 	return cmd
 }
 

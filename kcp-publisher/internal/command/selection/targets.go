@@ -46,7 +46,7 @@ func (t *Targets) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	t.Flags.Add(flags, "the Kymas")
 	flags.StringVarP(&t.selector, "selector", "l", "", "select the runtimes whose Kymas have matching labels")
-	flags.BoolVar(&t.all, "all", false, "select all runtimes of the namespace")
+	flags.BoolVar(&t.all, "all", false, "select all runtimes in the namespace")
 	flags.StringSliceVar(&t.health, "health", nil,
 		"select the runtimes with one of these health values, such as Failing,Silent")
 	flags.BoolVar(&t.DryRun, "dry-run", false, "list the selected runtimes without changing them")

@@ -62,8 +62,8 @@ func New() *cobra.Command {
 	f.add(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "",
 		"label selector of Kymas; only show and count the matching runtimes")
-	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
-	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
+	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes in a large fleet")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change to a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false,
 		"exit with 3 if a selected runtime is Failing, Silent or NeverReported")
 	f.registry.Add(flags)

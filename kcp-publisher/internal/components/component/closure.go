@@ -12,12 +12,12 @@ import (
 const (
 	maxDepth      = 16
 	maxComponents = 200
-	// maxClosureBytes limits the memory of a component and its references.
+	// maxClosureBytes limits the memory for a component and its references.
 	maxClosureBytes = 16 << 20
 )
 
 // Closure returns a component version and all versions that it references, directly or indirectly. The caller must
-// check the digests of the references.
+// check the references' digests.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -66,7 +66,7 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the references of all images in components, sorted and without duplicates. If the component contains
+// Images returns the references to all images in components, sorted and without duplicates. If the component contains
 // the digest of an image, the reference includes it.
 //
 // If signed is true, Images omits images with a location that does not end with the resource's name and version.
@@ -90,8 +90,8 @@ func namesItself(r ocm.Resource) bool {
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns the reference of an image resource with its digest. It returns "" for other resources and for images
-// that are not in a registry.
+// image returns an image resource's reference with its digest. It returns "" for other resources and for images that
+// are not in a registry.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

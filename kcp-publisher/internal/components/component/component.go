@@ -29,7 +29,7 @@ var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not 
 // Component is a component version.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the manifest or index of the component version. It can be empty for an inline descriptor.
+	// Manifest is the component version's manifest or index. It can be empty for an inline descriptor.
 	Manifest ocispec.Descriptor
 	// Repository is the OCI repository from which runtimes can read the blobs. It is empty if the blobs must first be
 	// copied to the runtimes' registry.
@@ -38,9 +38,9 @@ type Component struct {
 	source Source
 	root   root
 	inline bool
-	// id is the digest of the manifest or, for an inline descriptor, the digest of the descriptor.
+	// id is the manifest's digest or, for an inline descriptor, the descriptor's digest.
 	id digest.Digest
-	// memoryBytes is the approximate memory of the descriptor and the manifest. It is zero for an inline descriptor.
+	// memoryBytes is the approximate memory for the descriptor and the manifest. It is zero for an inline descriptor.
 	memoryBytes int
 }
 
@@ -48,7 +48,7 @@ type Component struct {
 type Options struct {
 	// Sources are the places to look for a component version, in this order.
 	Sources []Source
-	// Registries opens the repositories in which a component's contents are according to its descriptor.
+	// Registries opens the repositories that contain a component's content according to its descriptor.
 	Registries *store.Registries
 	// HelmRepositories contains the URL prefixes of the Helm repositories from which charts can be read.
 	HelmRepositories []string

@@ -192,7 +192,7 @@ func coveredContent(ctx context.Context, resource ocm.Resource, found locatedCon
 		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
 			return locatedContent{},
-				fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrMismatch, found.Digest.Encoded(),
+				fmt.Errorf("%w: its digest is %s, but the component lists %s", ocm.ErrMismatch, found.Digest.Encoded(),
 					d.Value)
 		}
 		return found, nil

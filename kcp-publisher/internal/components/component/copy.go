@@ -35,7 +35,7 @@ func (c Component) copyTo(ctx context.Context, target store.Store) (completed bo
 	return c.copyInto(ctx, to, target.String())
 }
 
-// isCopied reports whether the target contains the manifest of the version. It does not check the blobs.
+// isCopied reports whether the target contains the version's manifest. It does not check the blobs.
 func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where s
 	return false, nil
 }
 
-// copyMissing copies those blobs of the version that the destination lacks, and returns true if there were any. A
-// registry can lose blobs but keep the manifest.
+// copyMissing copies the version's blobs that the destination lacks, and returns true if there were any. A registry can
+// lose blobs but keep the manifest.
 func (c Component) copyMissing(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {
@@ -123,7 +123,7 @@ func (c Component) copyMissing(
 // oras keeps them in memory.
 const maxManifestsBytes = 64 << 20
 
-// successors finds the blobs of a component version and limits the size of its manifests.
+// successors finds a component version's blobs and limits its manifests' size.
 type successors struct{ manifestsBytes atomic.Int64 }
 
 // find returns the descriptors to which a manifest refers, except its subject. The source might not contain the

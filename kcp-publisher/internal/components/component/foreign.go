@@ -34,7 +34,7 @@ func (r *Reader) openForeign(name string, place store.Store) (oras.ReadOnlyTarge
 	return repository, repository, nil
 }
 
-// isConfigured reports whether a host is the host of a source or of the runtimes' registry.
+// isConfigured reports whether a host is a source's host or the runtimes' registry host.
 func (r *Reader) isConfigured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
@@ -45,7 +45,7 @@ func (r *Reader) isConfigured(hostPort string, place store.Store) bool {
 	})
 }
 
-// isInternal reports whether a host is not configured and is in the network of this machine.
+// isInternal reports whether a host is not configured and is in this machine's network.
 func (r *Reader) isInternal(hostPort string, place store.Store) bool {
 	return !r.isConfigured(hostPort, place) && store.IsInternalHost(hostPort)
 }

@@ -150,7 +150,7 @@ func (r *Reader) newHelmClient() *http.Client {
 	})
 }
 
-// fetchHelm fetches a file of a Helm repository, up to limit bytes. It follows redirects only to allowed URLs.
+// fetchHelm fetches a file from a Helm repository, up to limit bytes. It follows redirects only to allowed URLs.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()

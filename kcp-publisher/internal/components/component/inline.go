@@ -33,8 +33,8 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.checkCached(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// findBlob finds a local blob of an inline descriptor. It returns the blob's OCI descriptor, the repository that
-// contains the blob, and the repository's name.
+// findBlob finds an inline descriptor's local blob. It returns the blob's OCI descriptor, the repository that contains
+// the blob, and the repository's name.
 func (r *Reader) findBlob(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {

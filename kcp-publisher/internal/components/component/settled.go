@@ -74,8 +74,8 @@ func (r *Reader) settleContent(
 	return content, err
 }
 
-// copy copies the component version to the runtimes' registry if it is missing there. It checks the blobs of an
-// existing copy again only after Options.Revalidate.
+// copy copies the component version to the runtimes' registry if it is missing there. It checks an existing copy's
+// blobs again only after Options.Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settledContent, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -115,7 +115,7 @@ func (r *Reader) findOrCopy(
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, store.ErrNotFound):
-		// Keep the cached location while the registry of the content is unavailable.
+		// Keep the cached location while the content's registry is unavailable.
 		s.at = r.now()
 		return nil
 	case err != nil:
@@ -176,8 +176,8 @@ func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest,
 	return d, ok
 }
 
-// recordDigest records the digest of a resource's reference. It returns an error if another digest was recorded before,
-// because the content of a component version must not change.
+// recordDigest records the digest of a resource's reference. It returns an error if a different digest was recorded
+// before, because a component version's content must not change.
 func (r *Reader) recordDigest(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstDigest(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,

@@ -14,14 +14,14 @@ const descriptorsPath = "component-descriptors/"
 
 // Source is a registry or an archive with OCM component versions.
 type Source interface {
-	// Open returns the OCI repository of a component.
+	// Open returns a component's OCI repository.
 	Open(component string) (oras.ReadOnlyTarget, error)
 	// Repository returns the full name of a component's repository if runtimes can read it, or "".
 	Repository(component string) string
 	String() string
 }
 
-// Mapping is a registry's rule that derives the name of a repository from the name of a component.
+// Mapping is a registry's rule that derives a repository name from a component name.
 //
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// verdict is the cached result of Options.Check for a version. It has its own lock, because the check of one version
-// reads other versions.
+// verdict is the cached result of Options.Check for a version. It has its own lock, because checking one version reads
+// other versions.
 type verdict struct {
 	mu        sync.Mutex
 	manifest  digest.Digest
@@ -105,7 +105,7 @@ func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, 
 	return err
 }
 
-// pinAll pins the manifests of an accepted version and of all versions that it references.
+// pinAll pins the manifests of an accepted version and all versions that it references.
 func (r *Reader) pinAll(ctx context.Context, c Component) error {
 	all, err := r.Closure(ctx, c)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the OCI manifest or index of a component version. In an index, one manifest refers to the component
-// descriptor, and the others are resources.
+// root is a component version's OCI manifest or index. In an index, one manifest refers to the component descriptor,
+// and the others are resources.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -93,8 +93,8 @@ func readVersion(
 	return Component{Descriptor: descriptor, Manifest: own, root: found}, nil
 }
 
-// localParts returns the digests of the layers that form a local blob. The content of the blob is the concatenation of
-// these layers.
+// localParts returns the digests of the layers that form a local blob. The blob's content is the concatenation of these
+// layers.
 func localParts(r ocm.Resource) []digest.Digest {
 	var parts []digest.Digest
 	for part := range strings.SplitSeq(r.Access.LocalReference, ",") {

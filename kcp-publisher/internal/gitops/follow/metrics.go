@@ -8,7 +8,7 @@ var (
 		Help: "Whether the newest commit was applied (1) or could not be read or applied (0).", Leader: true,
 	})
 	failures = measure.Counter(measure.Definition{
-		Name: "kyma_pull_publisher_git_failures_total", Help: "Failed polls of the Git repository.", Leader: true,
+		Name: "kyma_pull_publisher_git_failures_total", Help: "Failed Git repository polls.", Leader: true,
 	})
 	held = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_publisher_git_held",

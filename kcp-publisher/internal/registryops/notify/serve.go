@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Rate and burst of responses to wrong credentials. The server responds with status 429 above this rate.
+// Rate and burst for responses to wrong credentials. The server responds with status 429 above this rate.
 const (
 	refusalsPerSecond = 50
 	refusalsAtOnce    = 200
@@ -68,7 +68,7 @@ type handler struct {
 const streamHeader = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
 	"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 
-// ServeHTTP accepts GET with Basic credentials of a runtime. It never logs credentials.
+// ServeHTTP accepts GET with a runtime's Basic credentials. It never logs credentials.
 func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
@@ -133,7 +133,7 @@ func (h *handler) announce(err error, what string, request *http.Request) {
 	}
 }
 
-// retryAfter maps the reason of a refusal to the number of seconds after which the agent connects again. The time is
+// retryAfter maps the reason for a refusal to the number of seconds after which the agent connects again. The time is
 // short for "standby", because another replica can accept the connection.
 var retryAfter = map[string]string{"standby": "1", "limited": "5", "credentials": "5", "full": "5"}
 

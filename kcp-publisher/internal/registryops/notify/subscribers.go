@@ -22,13 +22,13 @@ const (
 	// commentInterval is the time after which an idle connection receives a comment.
 	commentInterval = bundle.NotificationsAliveSeconds * time.Second
 	sweepInterval   = time.Second
-	// writeTimeout is the timeout of a write. A write waits only if the connection's buffer is full, because the agent
+	// writeTimeout is the timeout for a write. A write waits only if the connection's buffer is full, because the agent
 	// has not read for days.
 	writeTimeout = 5 * time.Second
 	// Each connection ends after maxConnectionAge plus a random time of at most maxAgeSpread, because only a new
 	// connection checks the password again.
 	maxConnectionAge, maxAgeSpread = 30 * time.Minute, 30 * time.Minute
-	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
+	// connectsPerSecond and connectsAtOnce limit the accepted connections per runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
 )
 
@@ -48,7 +48,7 @@ var (
 	})
 	refused = measure.Counters[string](measure.Definition{
 		Name: "kyma_pull_publisher_subscriptions_refused_total",
-		Help: "Refused notification requests of agents, by reason: credentials (a wrong user or password), " +
+		Help: "Refused notification requests from agents, by reason: credentials (a wrong user or password), " +
 			"limited (too many refusals, or one runtime connects too often), full (too many connections) or " +
 			"standby (another replica publishes for the runtime).",
 		Labels: []string{"reason"},
@@ -67,19 +67,19 @@ type Subscribers struct {
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. The mutex of Subscribers guards all fields except conn. Only one goroutine writes to
-// conn at a time.
+// subscriber is one connection. Subscribers's mutex guards all fields except conn. Only one goroutine writes to conn at
+// a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is the time of the last write. until is the time when the connection ends.
+	// written is when data was last written. until is when the connection ends.
 	written, until time.Time
 	// writing is true while a goroutine writes to the connection. owed is true if the goroutine must send another
 	// notification afterwards.
 	writing, owed bool
 }
 
-// Notify notifies the agents of a runtime. It does not block.
+// Notify notifies a runtime's agents. It does not block.
 func (s *Subscribers) Notify(runtime string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Subscribers) keepAlive(now time.Time) {
 }
 
 // mayConnect reports whether the runtime may connect again. It limits the rate, because each connection can close
-// another connection of the same runtime.
+// another connection from the same runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Subscribers) add(runtime string, conn net.Conn, greeting []byte) bool {
 	return true
 }
 
-// isFull reports whether a new connection of the runtime would exceed the limit.
+// isFull reports whether a new connection from the runtime would exceed the limit.
 func (s *Subscribers) isFull(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *Subscribers) write(one *subscriber, data []byte) {
 	}()
 }
 
-// recordWrite records the result of a write and returns the next data to write, or nil.
+// recordWrite records a write's result and returns the next data to write, or nil.
 func (s *Subscribers) recordWrite(one *subscriber, data []byte, err error) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *Subscribers) close() {
 	s.Disconnect(func(string) bool { return true })
 }
 
-// Disconnect closes the connections of the selected runtimes. Their agents then look for another replica.
+// Disconnect closes the selected runtimes' connections. Their agents then look for another replica.
 func (s *Subscribers) Disconnect(selected func(runtime string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of a notification. An event of zot contains the pushed manifest, encoded twice as a JSON string.
+// Limits for a notification. A zot event contains the pushed manifest, encoded twice as a JSON string.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
@@ -28,7 +28,7 @@ const (
 	cloudEvent           = "application/cloudevents+json"
 	plainJSON            = "application/json"
 
-	headerType = "Ce-Type" // header of a CloudEvent whose body contains only the data
+	headerType = "Ce-Type" // header on a CloudEvent whose body contains only the data
 
 	distributionPush = "push"
 	harborPush       = "PUSH_ARTIFACT"
@@ -59,7 +59,7 @@ type plainEvent struct {
 	EventData eventData `json:"event_data"`
 }
 
-// pushedRepositories returns the repositories of the pushes in a notification. It ignores pulls, because the
+// pushedRepositories returns the repositories that a notification's pushes changed. It ignores pulls, because the
 // publisher's own pulls would cause endless notifications.
 func pushedRepositories(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)

@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Limits of the reads after notifications: one read per readInterval for each runtime, and readsPerSecond for all
+// Limits for reads after notifications: one read per readInterval for each runtime, and readsPerSecond for all
 // runtimes.
 const (
 	readInterval   = 2 * time.Second
 	readsPerSecond = 200
 )
 
-// ReadQueue reads the reports of notified runtimes at a limited rate. It is safe for concurrent use.
+// ReadQueue reads notified runtimes' reports at a limited rate. It is safe for concurrent use.
 type ReadQueue struct {
 	read       func(ctx context.Context, runtime string) error
 	now        func() time.Time

@@ -36,13 +36,13 @@ const (
 	refusalsAtOnce         = 50
 )
 
-// Receiver accepts the notifications of registries. It is safe for concurrent use.
+// Receiver accepts registries' notifications. It is safe for concurrent use.
 type Receiver struct {
 	options    Options
 	totalLimit *rate.Limiter
 	bytesLimit *rate.Limiter
 	refusals   *rate.Limiter
-	announced  *rate.Limiter // limits the log of refusals
+	announced  *rate.Limiter // limits log messages about refusals
 }
 
 // Options configures a Receiver.
@@ -52,7 +52,7 @@ type Options struct {
 	Tokens *TokenFile
 	// Leading reports whether this process is the leader. If it is not, the receiver asks registries to try again.
 	Leading func() bool
-	// Request requests a read of a runtime's report, and reports whether the runtime exists. It must not block.
+	// Request requests that a runtime's report is read, and reports whether the runtime exists. It must not block.
 	Request func(runtime string) bool
 	Log     logr.Logger
 }
@@ -67,7 +67,7 @@ func New(options Options) *Receiver {
 	}
 }
 
-// Results of a notification, as metric labels.
+// Notification results, as metric labels.
 const (
 	resultTaken       = "taken"
 	resultIgnored     = "ignored"
@@ -80,8 +80,8 @@ const (
 
 var received = measure.Counters[string](measure.Definition{
 	Name: "kyma_pull_publisher_notifications_received_total",
-	Help: "Notifications of registries: taken (a runtime's report is read), ignored (not about a runtime's report), " +
-		"refused (a wrong token), invalid (too large, or cannot be decoded), " +
+	Help: "Notifications from registries: taken (a runtime's report is read), " +
+		"ignored (not about a runtime's report), refused (a wrong token), invalid (too large, or cannot be decoded), " +
 		"limited (too many), standby (another replica is active) or unavailable (the token file cannot be read).",
 	Labels: []string{"result"},
 })
@@ -162,7 +162,7 @@ func respondLater(w http.ResponseWriter, result string, status int) {
 	http.Error(w, "try again later", status)
 }
 
-// requestToken returns the token of `Authorization: Bearer TOKEN`, or the password of Basic credentials, which zot
+// requestToken returns the token of `Authorization: Bearer TOKEN`, or the password from Basic credentials, which zot
 // sends.
 func requestToken(request *http.Request) string {
 	if _, password, ok := request.BasicAuth(); ok {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Limits of the token file. A token must have at least as many characters as 128 bits in base64. The file can contain a
-// second token during a rotation.
+// Limits for the token file. A token must have at least as many characters as 128 bits in base64. The file can contain
+// a second token during a rotation.
 const (
 	minTokenLength = 22
 	maxTokens      = 2

@@ -24,12 +24,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// Host provides functions of the publisher's command line to the takeover commands.
+// Host provides functions from the publisher's command line to the takeover commands.
 type Host struct {
 	// AddFlags adds the flags that select the control plane. AddPlanFlags adds the flags that affect the resolved
 	// module versions.
 	AddFlags, AddPlanFlags func(*pflag.FlagSet)
-	// Complete adds shell completion of Kyma names to a command.
+	// Complete adds shell completion for Kyma names to a command.
 	Complete  func(*cobra.Command)
 	Connect   func() (client.Client, error)
 	Namespace func() string
@@ -46,7 +46,7 @@ type takeoverFlags struct {
 	selector, format string
 	all, dryRun      bool
 	isGone           bool
-	// offered is the catalog of the control plane. deadline is the time at which commands stop waiting for reports.
+	// offered is the control plane's catalog. deadline is the time at which commands stop waiting for reports.
 	offered  *catalog.Snapshot
 	deadline time.Time
 	timeout  time.Duration
@@ -60,7 +60,7 @@ func New(host Host) *cobra.Command {
 	flags := cmd.PersistentFlags()
 	f.AddFlags(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "", "select Kymas with matching labels")
-	flags.BoolVar(&f.all, "all", false, "select all Kymas of the namespace")
+	flags.BoolVar(&f.all, "all", false, "select all Kymas in the namespace")
 	for _, step := range cmd.Commands() {
 		f.Complete(step)
 	}
@@ -69,7 +69,7 @@ func New(host Host) *cobra.Command {
 
 func (f *takeoverFlags) newPlan() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plan [KYMA...]", Short: "show the changes and blockers of a takeover; without names, for all Kymas",
+		Use: "plan [KYMA...]", Short: "show a takeover's changes and blockers; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, plans, err := f.listPlans(cmd, args, true)
 			if err != nil {
@@ -120,7 +120,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 
 func (f *takeoverFlags) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
+		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, show all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, kymas, err := f.selectKymas(cmd.Context(), args, true)
 			if err != nil {
@@ -160,7 +160,7 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 func (f *takeoverFlags) newFinish() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "finish [KYMA...]",
-		Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
+		Short: "finish takeovers: remove lifecycle-manager's leftovers in the runtimes and in the control plane",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, kymas, err := f.selectKymas(cmd.Context(), args, false)
 			if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// step is the result of a takeover command for one Kyma.
+// step is a takeover command's result for one Kyma.
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
@@ -76,8 +76,8 @@ func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name stri
 	return s
 }
 
-// advancePhase requests the phase clean or release from the runtimes of the Kymas, waits for their reports,
-// and calls finish for each Kyma. If the command is interrupted, it can be run again.
+// advancePhase requests the phase clean or release from the Kymas' runtimes, waits for their reports, and calls finish
+// for each Kyma. If the command is interrupted, it can be run again.
 func (f *takeoverFlags) advancePhase(
 	cmd *cobra.Command, api client.Client, kymas []v1beta2.Kyma, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
@@ -236,7 +236,7 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 }
 
 // removeFinalizers removes lifecycle-manager's remaining finalizers from objects in the namespace. It must be called
-// after the takeover labels of the Kymas were removed.
+// after the Kymas' takeover labels were removed.
 func (f *takeoverFlags) removeFinalizers(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil
