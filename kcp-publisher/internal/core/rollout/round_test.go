@@ -370,7 +370,7 @@ func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 	}
 }
 
-func TestRolloutNamesOfTracksDiffer(t *testing.T) {
+func TestRolloutNamesDifferByModuleAndChannel(t *testing.T) {
 	long := strings.Repeat("a", 200)
 	seen := map[string]Track{}
 	for _, module := range []string{
