@@ -1,4 +1,4 @@
-// Command skr-agent is the agent of kyma-pull in a runtime. It pulls and verifies the runtime's bundle, installs the
+// Command skr-agent is kyma-pull's agent in a runtime. It pulls and verifies the runtime's bundle, installs the
 // modules, and reports their state to the control plane.
 package main
 

@@ -67,21 +67,20 @@ type Options struct {
 	// control plane. Token is nil if the bootstrap Secret does not contain one.
 	Signer trust.Signer
 	Token  *trust.Token
-	// PollInterval and ReportInterval apply if the settings of the bundle do not set these intervals.
+	// PollInterval and ReportInterval apply if the bundle's settings do not set these intervals.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
 	// Trigger starts immediate reconciliations. If nil, no reconciliation starts immediately.
 	Trigger Trigger
-	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs a module.
+	// Checks runs module checks. Accounts selects the ServiceAccount that installs a module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
-	// Inspect reads details of a module for the report, such as its failing objects. If nil, reports contain no
-	// details.
+	// Inspect reads module details for the report, such as its failing objects. If nil, reports contain no details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own Deployment. It is nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is the time limit for a new image of the agent to run for one minute without a failure. After the
+	// UpgradeDeadline is the time limit for a new agent image to run for one minute without a failure. After the
 	// deadline, the agent rolls the image back.
 	UpgradeDeadline time.Duration
 	// EnrollmentChanged reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the
@@ -100,22 +99,22 @@ type Agent struct {
 	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. The Trigger
 	// starts that reconciliation.
 	notified atomic.Bool
-	// logged is the last log line about each subject, such as an outage of the registry. The agent logs a line only if
-	// it differs from the last line about the subject. waiting contains the reason of each upgrade that waits for a
-	// maintenance window. notImported contains the error of each file that the agent could not import.
+	// logged is the last log line about each subject, such as a registry outage. The agent logs a line only if it
+	// differs from the last line about the subject. waiting contains the reason for each upgrade that waits for a
+	// maintenance window. notImported contains the error for each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo
 	// imports is the running import from the import folder, if one is running.
 	imports      background[[]importer.FileResult]
 	delivery     delivery
 	twinDetector twinDetector
 	// sequence is the sequence number of the last report, which this process or the agent's previous process sent.
-	// hasResumed is true after this process has read the number of the previous process.
+	// hasResumed is true after this process has read the previous process's number.
 	sequence   int64
 	hasResumed bool
 	// certificateRequest is the pending certificate request. It is empty if none is pending.
 	certificateRequest string
-	// pollFailed is true if the last poll of the registry failed. storeErr is the error of the last attempt to store a
-	// new bundle in a Secret, or nil.
+	// pollFailed is true if the last registry poll failed. storeErr is the error from the last attempt to store a new
+	// bundle in a Secret, or nil.
 	pollFailed bool
 	storeErr   error
 	outage     outage
@@ -124,13 +123,13 @@ type Agent struct {
 	healthySince time.Time
 	trial        trialFailures
 	agentProblem string
-	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
+	// unmanaged contains the unmanaged modules' installed versions. The key is the module's name.
 	unmanaged map[string]string
-	// secrets is the result of writing the Secrets of the last accepted bundle.
+	// secrets is the result of writing the Secrets in the last accepted bundle.
 	secrets *bundle.ReportedSecrets
-	// pinsError is the error of parsing the annotation of the runtime's Kyma that pins module versions, or nil.
+	// pinsError is the error from parsing the annotation on the runtime's Kyma that pins module versions, or nil.
 	pinsError error
-	// details contains the details of modules that the report includes on request. The key is the name of the module's
+	// details contains the module details that the report includes on request. The key is the name of the module's
 	// Manifest.
 	details map[string]inspectedDetails
 	// loggedLeftovers is the number of lifecycle-manager objects that the last log line reported as removed.
@@ -168,7 +167,7 @@ func (a *Agent) pullBundle(ctx context.Context, log logr.Logger) {
 		a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
-		return // the process is shutting down, so the registry is not the cause of the error
+		return // the process is shutting down, so the registry did not cause the error
 	}
 	a.pollFailed, a.storeErr = err != nil, nil
 	if errors.Is(err, pull.ErrNotStored) {
@@ -214,8 +213,8 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
-// getKyma returns the runtime's Kyma, or nil if it does not exist. The versions of its modules come from the annotation
-// with pinned versions.
+// getKyma returns the runtime's Kyma, or nil if it does not exist. Its module versions come from the annotation with
+// pinned versions.
 func (a *Agent) getKyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -256,7 +255,7 @@ func (a *Agent) collectFacts(
 	return facts, nil
 }
 
-// patchStatus patches the status of the runtime's Kyma if it changed.
+// patchStatus patches the runtime Kyma's status if it changed.
 func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if facts.Kyma == nil {
 		return nil

@@ -27,7 +27,7 @@ type changeLog struct {
 type contentChange struct {
 	// isLost is true if one of the blob's Secrets was deleted, or if the blob may be damaged.
 	isLost bool
-	// versions contains the resource versions of changed Secrets by name.
+	// versions contains changed Secrets' resource versions, by name.
 	versions map[string]string
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// bundleSettings returns the settings of a bundle. The bundle can be nil.
+// bundleSettings returns a bundle's settings. The bundle can be nil.
 func bundleSettings(b *bundle.Bundle) bundle.Settings {
 	if b == nil {
 		return bundle.Settings{}
@@ -35,7 +35,7 @@ func (a *Agent) reportInterval() time.Duration {
 
 // delivery is the result of the last attempt to send a report.
 type delivery struct {
-	// content is the content of the last sent report. It is empty before the first report.
+	// content is the last sent report's content. It is empty before the first report.
 	content string
 	// attemptedAt is the time of the last attempt. failed is true if this attempt failed.
 	attemptedAt time.Time
@@ -51,7 +51,7 @@ func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollIn
 	return content != d.content || now.Sub(d.attemptedAt) >= reportInterval
 }
 
-// afterAttempt returns the new delivery after an attempt to send a report. err is the error of the attempt.
+// afterAttempt returns the new delivery after an attempt to send a report. err is the attempt's error.
 func (d delivery) afterAttempt(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{content: d.content, attemptedAt: now, failed: true}
@@ -76,10 +76,10 @@ type keyFacts struct {
 // mustEnroll reports whether the report must contain the enrollment, because the control plane may not have the agent's
 // key.
 //
-// If the last accepted bundle is for this key, the control plane had the key. If a newer bundle is for another key, the
-// control plane has lost the key, for example after a restore from a backup. In this case, a copy of this cluster could
-// enroll first and replace the enrollment request of the original cluster. Therefore, the agent first waits until it is
-// confirmed as the only agent with its key. An agent with a twin does not read bundles, so it always sends the
+// If the last accepted bundle is for this key, the control plane had the key. If a newer bundle is for a different key,
+// the control plane has lost the key, for example after a restore from a backup. In this case, a copy of this cluster
+// could enroll first and replace the original cluster's enrollment request. Therefore, the agent first waits until it
+// is confirmed as the only agent with its key. An agent with a twin does not read bundles, so it always sends the
 // enrollment, together with the twin.
 func (k keyFacts) mustEnroll() bool {
 	switch {
@@ -151,8 +151,8 @@ func contentsKey(state bundle.DesiredState) string {
 	return names
 }
 
-// contentDigests returns the digests of the content that a Manifest refers to: the chart and overlay of the requested
-// version, and of the applied version.
+// contentDigests returns the digests of the content that a Manifest refers to: the chart and overlay for the requested
+// version, and for the applied version.
 func contentDigests(m *v1beta2.Manifest) []digest.Digest {
 	versions := []record.AppliedVersion{record.RequestedVersion(m)}
 	if applied := record.ReadUnverified(m).Applied; applied != nil {

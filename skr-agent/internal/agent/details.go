@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// firstDetailsDelay is the time between the first two reads of the details of a module that is not ready. Often,
-	// the cause appears after the module's state has changed. For example, a Pod reports that its image cannot be
-	// pulled only after some seconds. Each additional delay is twice as long.
+	// firstDetailsDelay is the time between the first two times that the agent reads details of a module that is not
+	// ready. Often, the cause appears after the module's state has changed. For example, a Pod reports that its image
+	// cannot be pulled only after some seconds. Each additional delay is twice as long.
 	firstDetailsDelay = 15 * time.Second
-	// detailsInterval is the maximum time between two reads of a module's details. Each read can cause a report.
+	// detailsInterval is the maximum time after which the agent reads a module's details again. Each read can cause a
+	// report.
 	detailsInterval = 5 * time.Minute
 	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that
 	// it reads.
@@ -24,7 +25,7 @@ const (
 	maxInspected   = 5
 )
 
-// inspectedDetails contains the last read details of a module.
+// inspectedDetails contains a module's details as last read.
 type inspectedDetails struct {
 	state   string // the module's state when the details were read
 	readAt  time.Time
@@ -32,7 +33,7 @@ type inspectedDetails struct {
 	details *bundle.ModuleDetails
 }
 
-// dueAt returns the time of the next read if the module's state does not change.
+// dueAt returns when to read next if the module's state does not change.
 func (k inspectedDetails) dueAt(isReady bool) time.Time {
 	if isReady {
 		return k.readAt.Add(detailsInterval)
@@ -41,7 +42,7 @@ func (k inspectedDetails) dueAt(isReady bool) time.Time {
 }
 
 // inspectModules returns the details of modules, with the Manifest's name as the key. It also returns the delay until
-// the agent must read details again, or zero. Only the signed settings of a bundle can request details.
+// the agent must read details again, or zero. Only a bundle's signed settings can request details.
 func (a *Agent) inspectModules(
 	ctx context.Context, manifests []v1beta2.Manifest,
 ) (all map[string]*bundle.ModuleDetails, delay time.Duration) {
@@ -79,8 +80,8 @@ func (a *Agent) inspectModules(
 	return all, delay
 }
 
-// update replaces the details with newly read ones. If only the time of the read differs, update keeps the earlier
-// time, so that the new time does not cause a report.
+// update replaces the details with newly read ones. If only the read time changed, update keeps the earlier time, so
+// that the new time does not cause a report.
 func (k inspectedDetails) update(state string, now time.Time, details *bundle.ModuleDetails) inspectedDetails {
 	delay := firstDetailsDelay
 	if k.state == state {

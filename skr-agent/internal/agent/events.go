@@ -12,21 +12,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the minimum time between the Events of two outages. It limits the Events that an unstable registry
+// outageEvents is the minimum time between Events about two outages. It limits the Events that an unstable registry
 // causes.
 const outageEvents = 5 * time.Minute
 
-// outage is the current outage of the registry. It does not affect the Pod's readiness, because modules continue to
-// work.
+// outage is the registry's current outage. It does not affect the Pod's readiness, because modules continue to work.
 type outage struct {
-	// reason is the first error of the current outage. It is empty if the registry is available.
+	// reason is the first error in the current outage. It is empty if the registry is available.
 	reason string
-	// eventAt is the time of the last Event about an outage. hasEvent means that the current outage has an Event.
+	// eventAt is when the last Event about an outage was emitted. hasEvent means that the current outage has an Event.
 	eventAt  time.Time
 	hasEvent bool
 }
 
-// update returns the state after a poll of the registry that ended with err, and whether to emit an Event.
+// update returns the state after a registry poll that ended with err, and whether to emit an Event.
 func (o outage) update(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.reason == "":
@@ -42,8 +41,8 @@ func (o outage) update(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// emitRegistryEvent emits an Event at the start and end of an outage of the registry. The Event refers to the Kyma only
-// by name, because the Kyma does not exist before the first bundle.
+// emitRegistryEvent emits an Event when a registry outage starts and ends. The Event refers to the Kyma only by name,
+// because the Kyma does not exist before the first bundle.
 func (a *Agent) emitRegistryEvent(err error) {
 	after, emit := a.outage.update(err, a.Now())
 	a.outage = after

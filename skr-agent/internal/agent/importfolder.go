@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importTimeSlice is how long a poll waits for an import of files. A longer import continues in the background, and the
-// agent polls again when it ends.
+// importTimeSlice is how long a poll waits for file imports. A longer import continues in the background, and the agent
+// polls again when it ends.
 const importTimeSlice = 2 * time.Second
 
 // importFiles imports the files in the import folder into the agent's registry or OCI layout, from which the agent
@@ -47,13 +47,13 @@ func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 
 // background runs a task that can take longer than a poll. It is not safe for concurrent use.
 type background[T any] struct {
-	// result receives the result of the running task. It is nil if no task is running.
+	// result receives the running task's result. It is nil if no task is running.
 	result chan T
 }
 
 // poll starts the task if it is not running, and waits at most one time slice for its end. If the task ends in this
 // time, poll returns its result. Otherwise, poll returns ended=false. It then calls wake when the task ends, and the
-// next call of poll returns the result.
+// next call to poll returns the result.
 func (b *background[T]) poll(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
 	if b.result == nil {
 		results, late := make(chan T, 1), time.Now().Add(slice)
@@ -76,7 +76,7 @@ func (b *background[T]) poll(slice time.Duration, wake func(), task func() T) (r
 	}
 }
 
-// newImportResults returns the results of imports that must be logged. It omits errors that were logged before.
+// newImportResults returns the import results that must be logged. It omits errors that were logged before.
 func (a *Agent) newImportResults(taken []importer.FileResult) []importer.FileResult {
 	failed := map[string]string{}
 	for _, t := range taken {

@@ -60,7 +60,7 @@ var (
 	})
 )
 
-// measurePoll records the result of a poll in metrics. failed means that reading or storing the bundle failed.
+// measurePoll records a poll's result in metrics. failed means that reading or storing the bundle failed.
 func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))

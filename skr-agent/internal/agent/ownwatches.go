@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// watchOwnObjects watches the CRDs of the agent's kinds and the agent's Secrets.
+// watchOwnObjects watches the CRDs for the agent's kinds and the agent's Secrets.
 func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, eventDelay) }
 	crds := schema.GroupVersionResource{
@@ -38,7 +38,7 @@ func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, 
 	return a.watchSecrets(ctx, client, wake)
 }
 
-// watchSecrets watches the Secrets of the agent's namespace. If the agent may not watch all of them, it watches only
+// watchSecrets watches the Secrets in the agent's namespace. If the agent may not watch all of them, it watches only
 // the Secrets with its state and its enrollment. It then detects lost content when a module needs the content.
 func (a *Agent) watchSecrets(ctx context.Context, client metadata.Interface, wake func()) error {
 	own := []string{BootstrapSecret, pull.StateSecret, objects.MemorySecret}
@@ -70,7 +70,7 @@ func (a *Agent) watchSecrets(ctx context.Context, client metadata.Interface, wak
 	return nil
 }
 
-// mayWatchSecrets reports whether the agent may list and watch all Secrets of its namespace.
+// mayWatchSecrets reports whether the agent may list and watch all Secrets in its namespace.
 func mayWatchSecrets(ctx context.Context, uncached client.Client) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

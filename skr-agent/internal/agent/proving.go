@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// proving runs the checks of modules.
+// proving runs module checks.
 type proving struct {
 	runner   *prove.Runner
 	restorer *objects.Restorer
@@ -31,12 +31,12 @@ type proving struct {
 	accounts guard.Accounts
 	// logged contains the last log line of each failure.
 	logged logonce.Memo
-	// checksRestored is true after the saved results of checks were read.
+	// checksRestored is true after the saved check results were read.
 	checksRestored bool
-	// checksByContent contains the checks of modules by the digest of the module's content.
+	// checksByContent contains module checks, by the module's content digest.
 	checksByContent map[digest.Digest]moduleChecks
-	// targetCache contains the prove.Target of each module in the last reconciliation. The next reconciliation reuses a
-	// target if its input did not change.
+	// targetCache contains the prove.Target for each module in the last reconciliation. The next reconciliation reuses
+	// a target if its input did not change.
 	targetCache map[string]cachedTarget
 }
 
@@ -46,8 +46,8 @@ type cachedTarget struct {
 	target prove.Target
 }
 
-// targetInput identifies the input of a prove.Target: the bundle's desired state, the installed Manifest, and the error
-// of reading the checks in the module's content.
+// targetInput identifies the input for a prove.Target: the bundle's desired state, the installed Manifest, and the
+// error from reading the checks in the module's content.
 type targetInput struct {
 	state                    digest.Digest
 	uid                      types.UID
@@ -62,8 +62,8 @@ type moduleChecks struct {
 
 const loggedChecks = "checks"
 
-// measureBeforeUpgrade runs the checks of each module before its upgrade, for comparison. A failed measurement does
-// not block the upgrade.
+// measureBeforeUpgrade runs each module's checks before its upgrade, for comparison. A failed measurement does not
+// block the upgrade.
 func (p *proving) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	contentErrors map[string]error,
@@ -118,7 +118,7 @@ func (p *proving) startCheckRun(ctx context.Context, b *bundle.Bundle, installed
 	p.runner.SetRun(run.ID, t, "")
 }
 
-// restoreChecks reads the saved check results of the previous process once. It reports whether they were read.
+// restoreChecks reads the previous process's saved check results once. It reports whether they were read.
 func (p *proving) restoreChecks(ctx context.Context, log logr.Logger) bool {
 	if p.checksRestored {
 		return true
@@ -174,7 +174,7 @@ func (p *proving) checkTargets(ctx context.Context, b *bundle.Bundle, installed 
 	return targets
 }
 
-// installedManifest returns the installed Manifest of a module of the bundle, or nil.
+// installedManifest returns the installed Manifest for a module in the bundle, or nil.
 func installedManifest(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Manifest {
 	for i := range installed { // slices.IndexFunc would copy each Manifest
 		if installed[i].Name == want.Name {
@@ -184,7 +184,7 @@ func installedManifest(want bundle.Manifest, installed []v1beta2.Manifest) *v1be
 	return nil
 }
 
-// newTarget returns the prove.Target for a module of the bundle: its checks, its installed state, and the account that
+// newTarget returns the prove.Target for a module in the bundle: its checks, its installed state, and the account that
 // runs the checks. live is nil if the module is not installed.
 func (p *proving) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found moduleChecks) prove.Target {
 	t := prove.Target{
@@ -199,8 +199,8 @@ func (p *proving) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found 
 	return t
 }
 
-// loadChecks returns the checks in a module's content. It also adds the checks to the map `used`, which is the cache of
-// the next round.
+// loadChecks returns the checks in a module's content. It also adds the checks to the map `used`, which is the next
+// round's cache.
 func (p *proving) loadChecks(ctx context.Context, m bundle.Manifest, used map[digest.Digest]moduleChecks) moduleChecks {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {

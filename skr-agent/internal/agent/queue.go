@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// queue is the work queue of the agent's only controller.
+// queue is the work queue for the agent's only controller.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // request is the only request that the controller reconciles. It names the runtime's Kyma.
@@ -37,7 +37,7 @@ func (a *Agent) notify() {
 	a.Trigger.Request()
 }
 
-// Trigger starts immediate reconciliations of an Agent. It is safe for concurrent use.
+// Trigger makes an Agent reconcile immediately. It is safe for concurrent use.
 type Trigger chan event.GenericEvent
 
 // NewTrigger returns a Trigger without a request.

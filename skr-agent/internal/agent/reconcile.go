@@ -132,7 +132,7 @@ func (a *Agent) readRuntime(ctx context.Context, p *roundRun) (err error) {
 	return nil
 }
 
-// fetchContent fetches the content of the modules.
+// fetchContent fetches the modules' content.
 func (a *Agent) fetchContent(ctx context.Context, p *roundRun) round.Result {
 	var err error
 	p.hasFetched, err = a.stageContents(ctx, p.log, p.followed.State)
@@ -166,7 +166,7 @@ func (a *Agent) observe(ctx context.Context, p *roundRun) error {
 	return nil
 }
 
-// endRound logs the errors of a round once, and returns the delay until the next round.
+// endRound logs a round's errors once, and returns the delay until the next round.
 func (a *Agent) endRound(ctx context.Context, p *roundRun, state round.State) (delay time.Duration) {
 	if ctx.Err() != nil {
 		return 0 // the process is shutting down
@@ -194,7 +194,7 @@ func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[s
 	return max(gate.OpensAt.Sub(a.Puller.CurrentTime()), time.Millisecond)
 }
 
-// writeSecrets writes the sealed Secrets of the last accepted bundle. If again is true, it also compares Secrets that
+// writeSecrets writes the sealed Secrets in the last accepted bundle. If again is true, it also compares Secrets that
 // it has written before.
 func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	before := bundle.ReportedSecrets{}

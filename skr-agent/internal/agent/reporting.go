@@ -18,7 +18,7 @@ import (
 )
 
 // sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
-// report after the next poll. It returns the delay until the agent must read the details of modules again, or zero.
+// report after the next poll. It returns the delay until the agent must read module details again, or zero.
 func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) (delay time.Duration) {
 	facts.Details, delay = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
@@ -83,8 +83,8 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestSignedTime()
 	if a.hasResumed && a.sequence == 0 {
-		// Before the first report of a runtime, ignore the signing time of the bundle. It is too old if the registry
-		// was restored from a backup.
+		// Before a runtime's first report, ignore the bundle's signing time. It is too old if the registry was restored
+		// from a backup.
 		verified = time.Time{}
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.CurrentTime(), verified)

@@ -32,14 +32,14 @@ const (
 // restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
 type restoration struct {
 	// changes collects changes to the agent's objects since the last reconciliation. notRestored contains the last
-	// logged error of each object that the agent could not restore. suspected contains the state that each failed
+	// logged error for each object that the agent could not restore. suspected contains the state that each failed
 	// Manifest had when the agent last verified its stored content.
 	changes                changeLog
 	notRestored, suspected logonce.Memo
 	lost                   lossLog
-	// documentsError is the error of storing the documents of the bundle, such as its desired state.
+	// documentsError is the error from storing the bundle's documents, such as its desired state.
 	documentsError error
-	// definitions are the CRDs of the agent's kinds.
+	// definitions are the CRDs for the agent's kinds.
 	definitions objects.Definitions
 	// hasStarted is true after the agent read the state of the previous process.
 	hasStarted atomic.Bool
@@ -72,7 +72,7 @@ func (l *lossLog) resetPoll() {
 	l.sincePoll = nil
 }
 
-// restoreDefinitions restores the CRDs of the agent's kinds. It returns false if the API server does not serve one of
+// restoreDefinitions restores the CRDs for the agent's kinds. It returns false if the API server does not serve one of
 // the kinds yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, p *roundRun) bool {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
@@ -163,8 +163,8 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// verifyContents verifies stored blobs whose Secrets another client changed, and fetches damaged documents of the
-// last accepted bundle again. The next fetch replaces damaged module content.
+// verifyContents verifies stored blobs whose Secrets another client changed, and fetches the last accepted bundle's
+// damaged documents again. The next fetch replaces damaged module content.
 func (a *Agent) verifyContents(
 	ctx context.Context, log logr.Logger, changed map[digest.Digest]contentChange,
 ) (postponed bool, err error) {
@@ -195,7 +195,7 @@ func (a *Agent) verifyContents(
 	return postponed, nil
 }
 
-// verifyFailedModules verifies the stored content of each module that failed because of missing or damaged content. If
+// verifyFailedModules verifies the stored content for each module that failed because of missing or damaged content. If
 // fetched is true, the agent has just fetched content, and verifyFailedModules also requests another reconciliation of
 // these modules.
 func (a *Agent) verifyFailedModules(manifests []v1beta2.Manifest, fetched bool) {

@@ -19,7 +19,7 @@ type roundRun struct {
 	// contents and secrets describe the changes to stored blobs and to the agent's Secrets since the last round.
 	contents map[digest.Digest]contentChange
 	secrets  map[string]bool
-	// unrestored contains the errors of restorations, by the kind of the objects.
+	// unrestored contains restoration errors, by object kind.
 	unrestored map[string]string
 	kyma       *v1beta2.Kyma
 	installed  []v1beta2.Manifest
@@ -29,14 +29,14 @@ type roundRun struct {
 	hasFetched bool
 	written    objects.Outcome
 	report     report.Facts
-	// errs contains the errors of actions that the agent must repeat soon.
+	// errs contains errors from actions that the agent must repeat soon.
 	errs []error
 }
 
 // hasPolled reports whether this round polled the registry.
 func (p *roundRun) hasPolled() bool { return p.facts.Twin != "" }
 
-// result returns the result of an action, and records its error.
+// result returns an action's result, and records its error.
 func (p *roundRun) result(err error) round.Result {
 	if err != nil {
 		p.errs = append(p.errs, err)

@@ -17,7 +17,7 @@ import (
 
 // contentState is the agent's state for fetching and storing module content.
 type contentState struct {
-	// contentErrors contains the error of each module with missing content.
+	// contentErrors contains the error for each module with missing content.
 	contentErrors map[string]error
 	// stagedKey identifies the content that the agent fetches or has fetched (see contentsKey). It is empty if the
 	// agent must fetch missing content again. staging is the running fetch, or nil.
@@ -38,7 +38,7 @@ type contentState struct {
 // present.
 const stageTimeSlice = 300 * time.Millisecond
 
-// stageContents fetches the content of a desired state, and fetches missing content again after every poll. It reports
+// stageContents fetches a desired state's content, and fetches missing content again after every poll. It reports
 // whether it fetched content. A long fetch continues in the background.
 func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsKey(state)
@@ -66,8 +66,8 @@ func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle
 	return true, nil
 }
 
-// finishStaging records the errors of a completed fetch. If a poll occurred during the fetch, it requests another fetch
-// of missing content.
+// finishStaging records a completed fetch's errors. If a poll occurred during the fetch, it requests another fetch for
+// missing content.
 func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.contentErrors, c.finished, c.staging = unstaged, c.staging, nil
 	if c.polled && len(unstaged) > 0 {
@@ -76,7 +76,7 @@ func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.polled = false
 }
 
-// refetchMissing requests another fetch of missing content. The agent calls it after a poll.
+// refetchMissing requests another fetch for missing content. The agent calls it after a poll.
 func (c *contentState) refetchMissing() {
 	switch {
 	case c.staging != nil:
@@ -86,14 +86,14 @@ func (c *contentState) refetchMissing() {
 	}
 }
 
-// isContentMissing reports whether a blob of content is still missing after the last fetch.
+// isContentMissing reports whether a content blob is still missing after the last fetch.
 func (c *contentState) isContentMissing(d digest.Digest) bool {
 	last := cmp.Or(c.staging, c.finished)
 	return last != nil && last.IsMissing(d)
 }
 
-// prune deletes stored content, except the content of the last accepted bundle and of Manifests. It also keeps the
-// content of deleted Manifests that the agent restores, because a restored Manifest can have an older version.
+// prune deletes stored content, except content that the last accepted bundle or Manifests refer to. It also keeps
+// content for deleted Manifests that the agent restores, because a restored Manifest can have an older version.
 func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// addTrouble adds errors to the facts of the report. It logs failed writes once.
+// addTrouble adds errors to the report's facts. It logs failed writes once.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
 	facts.ContentErrors = withRefused(facts.ContentErrors, written.Failures)
 	facts.Trouble = summarizeTrouble(a.storeErr, facts.PinsError, written.Failures, others...)
@@ -49,8 +49,8 @@ func withRefused(contentErrors map[string]error, failures []objects.Failure) map
 	return all
 }
 
-// canBeAgentFault reports whether the agent's image can be the cause of a failure. It returns false for failures with
-// another cause: policies, webhooks and quotas of the runtime.
+// canBeAgentFault reports whether the agent's image could have caused a failure. It returns false for failures with
+// other causes: the runtime's policies, webhooks and quotas.
 func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
@@ -109,7 +109,7 @@ func describeFailures(failures []objects.Failure) string {
 	return strings.Join(names, ", ")
 }
 
-// innermost returns the innermost wrapped error, such as the error of the API server.
+// innermost returns the innermost wrapped error, such as the API server's error.
 func innermost(err error) error {
 	for {
 		switch wrapped := err.(type) { //nolint:errorlint // unwrap one layer at a time

@@ -22,16 +22,16 @@ func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollI
 type twinDetector struct {
 	// ownReport is the digest of the last report that this agent sent. It is empty before the first report.
 	ownReport digest.Digest
-	// confirmations counts the polls that found ownReport in the registry. confirmedAt is the time of the last counted
-	// poll, or of the first report.
+	// confirmations counts the polls that found ownReport in the registry. confirmedAt is when the last counted poll or
+	// the first report happened.
 	confirmations int
 	confirmedAt   time.Time
 	// foundUnknownReporter is true if, at the start of this agent, the newest report in the registry came from an agent
 	// that is unknown in this cluster. This agent accepts no newer bundle until it is confirmed, because a copy may have
-	// removed modules while the agents of this cluster were down.
+	// removed modules while this cluster's agents were down.
 	foundUnknownReporter bool
-	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
-	// accepts no newer bundle, which could be for the other cluster.
+	// twin is the second agent's instance ID. It stays set until the agent restarts. Until then, the agent accepts no
+	// newer bundle, which could be for the other cluster.
 	twin string
 }
 
@@ -43,8 +43,8 @@ func (t *twinDetector) holdsBundles() bool {
 	return t.twin != "" || t.foundUnknownReporter && !t.isConfirmed()
 }
 
-// recordStart examines the last report in the registry before the first report of this agent. reporter and sequence are
-// those of the last report that an agent of this cluster sent. reporter is empty if it is unknown.
+// recordStart examines the last report in the registry before this agent's first report. reporter and sequence are from
+// the last report that an agent in this cluster sent. reporter is empty if it is unknown.
 func (t *twinDetector) recordStart(last bundle.AcceptedReport, reporter string, sequence int64) {
 	t.foundUnknownReporter = reporter != "" && last.Instance != "" && last.Instance != reporter &&
 		last.Sequence > sequence
@@ -64,15 +64,14 @@ func (t *twinDetector) recordPoll(now time.Time, pollInterval time.Duration) {
 	}
 }
 
-// detectTwin reports whether the newest report in the registry comes from a second agent. newest is the digest of this
-// report. report is nil if another key signed it. instance and sequence are the instance ID and the last sequence of
-// this agent.
+// detectTwin reports whether the newest report in the registry comes from a second agent. newest is this report's
+// digest. report is nil if another key signed it. instance and sequence are this agent's instance ID and last sequence.
 func (t *twinDetector) detectTwin(
 	newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64,
 ) bool {
 	switch {
 	case t.ownReport == "" || newest == "":
-		return false // before its first report, the agent finds the report of the previous process
+		return false // before its first report, the agent finds the previous process's report
 	case newest == t.ownReport:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:

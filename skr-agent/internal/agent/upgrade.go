@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgradeImage updates the image of the agent's Deployment. Failures that the agent's image cannot have caused do not
+// upgradeImage updates the image in the agent's Deployment. Failures that the agent's image cannot have caused do not
 // count.
 func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 	var well time.Duration
@@ -87,11 +87,11 @@ func (a *Agent) watchImage(ctx context.Context) error {
 	}
 }
 
-// watchImageInterval is the interval of watchImage after the deadline.
+// watchImageInterval is watchImage's interval after the deadline.
 const watchImageInterval = 30 * time.Second
 
-// agentImage returns the agent's image in the settings. If the settings contain a mirror of its registry, the image has
-// the mirror's name. agentImage returns "" for an image without a digest.
+// agentImage returns the agent's image in the settings. If the settings contain a mirror for its registry, the image
+// has the mirror's name. agentImage returns "" for an image without a digest.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

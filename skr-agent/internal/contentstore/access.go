@@ -24,7 +24,7 @@ type secrets interface {
 	delete(ctx context.Context, name string) (stored string, err error)
 }
 
-// access selects the implementation of secrets by the permissions of the agent.
+// access selects the implementation of secrets by the agent's permissions.
 type access struct {
 	reader    client.Reader
 	writer    client.Writer
@@ -32,11 +32,11 @@ type access struct {
 
 	mu     sync.Mutex // guards the fields below
 	chosen secrets    // nil before the first request
-	// mustReview is true after a refused request, because the role of the agent can have changed.
+	// mustReview is true after a refused request, because the agent's role can have changed.
 	mustReview bool
 }
 
-// choose returns byName if the agent may read all Secrets of the namespace, and slots otherwise. If the review fails,
+// choose returns byName if the agent may read all Secrets in the namespace, and slots otherwise. If the review fails,
 // it returns the former choice or byName, and reviews the permission again with the next request.
 func (a *access) choose(ctx context.Context) secrets {
 	a.mu.Lock()

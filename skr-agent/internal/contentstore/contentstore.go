@@ -1,13 +1,13 @@
 // Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
-// A blob is compressed and divided into chunks that fit into Secrets. The index of a blob is written after its
-// chunks, so a blob with an index is complete. A blob of one chunk needs no index: the chunk has the index's
-// annotations. Secrets are immutable and named after the digest. Each read verifies the digest of the blob.
+// A blob is compressed and divided into chunks that fit into Secrets. A blob's index is written after its chunks, so a
+// blob with an index is complete. A blob with one chunk does not need an index: the chunk has the index's annotations.
+// Secrets are immutable and named after the digest. Each read verifies the digest of the blob.
 //
-// If the agent's role does not grant access to all Secrets of the namespace, the package stores Secrets in slots with
+// If the agent's role does not grant access to all Secrets in the namespace, the package stores Secrets in slots with
 // fixed names. See slots.
 //
-// The package reads single Secrets and lists metadata. It does not need a cache of Secrets.
+// The package reads single Secrets and lists metadata. It does not need a Secret cache.
 package contentstore
 
 import (
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit of a Secret.
+	// maxChunkBytes leaves room for base64 encoding and metadata below the 1 MiB limit for a Secret.
 	maxChunkBytes = 768 << 10
 	// maxBlobBytes is the maximum size of a blob before compression.
 	maxBlobBytes = bundle.MaxLayerBytes
@@ -48,21 +48,20 @@ var (
 	ErrBroken = errors.New("stored content does not match its digest")
 )
 
-// Store stores blobs in Secrets of one namespace. It is safe for concurrent use.
+// Store stores blobs in Secrets in one namespace. It is safe for concurrent use.
 type Store struct {
 	namespace string
 	access    access
 	written   versions
 }
 
-// New returns a store in the Secrets of a namespace. The reader must not be cached, because it would cache all
-// Secrets.
+// New returns a store in a namespace's Secrets. The reader must not be cached, because it would cache all Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{namespace: namespace, access: access{reader: reader, writer: writer, namespace: namespace}}
 }
 
 // NewReader returns a store that only reads. It finds content that the agent stored with its current or with another
-// role. The reader's user needs permission to get the Secrets of the blobs that it loads.
+// role. The reader's user needs permission to get the Secrets for the blobs that it loads.
 func NewReader(reader client.Client, namespace string) *Store {
 	s := New(reader, reader, namespace)
 	s.access.chosen = eitherName{
@@ -120,7 +119,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob and, if it has several, its index. If a write fails, put deletes the chunks, because
+// put writes a blob's chunks and, if it has several, its index. If a write fails, put deletes the chunks, because
 // incomplete blobs would use up the quota.
 func (s *Store) put(
 	ctx context.Context, d digest.Digest, data []byte, writeSecret func(context.Context, *corev1.Secret) error,
@@ -156,7 +155,7 @@ func (s *Store) put(
 	return add(describe(s.newSecret(d, indexName(d), roleIndex, nil)))
 }
 
-// Load returns a verified blob. The error is ErrMissing, ErrBroken, or the error of the API server.
+// Load returns a verified blob. The error is ErrMissing, ErrBroken, or the API server's error.
 func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
@@ -197,8 +196,8 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// singleChunkBlob returns the blob of a Secret that contains the blob's only chunk. It returns false if the blob has
-// more chunks or is damaged.
+// singleChunkBlob returns the blob if a Secret contains the blob's only chunk. It returns false if the blob has more
+// chunks or is damaged.
 func singleChunkBlob(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := parseShape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -241,7 +240,7 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	return isComplete(d, parts), nil
 }
 
-// listParts returns the metadata of all Secrets of a blob.
+// listParts returns the metadata for all of a blob's Secrets.
 func (s *Store) listParts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
 	return s.access.checkMetadata(s.access.choose(ctx).listBlob(ctx, shortenDigest(d)))
 }
@@ -272,13 +271,13 @@ func isComplete(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// BlobDigest returns the blob's digest in the annotations of a Secret, or "" for other Secrets.
+// BlobDigest returns the blob's digest from a Secret's annotations, or "" for other Secrets.
 func BlobDigest(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob exists and matches its digest. It deletes the first chunk and the index of a damaged
-// blob, so that Has returns false.
+// Recheck reports whether a blob exists and matches its digest. It deletes a damaged blob's first chunk and index, so
+// that Has returns false.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
@@ -324,7 +323,7 @@ func secretNames(d digest.Digest, parts []metav1.PartialObjectMetadata) []string
 			names = append(names, part.Name)
 		}
 	}
-	slices.Sort(names) // the name of the index is a prefix of the chunks' names
+	slices.Sort(names) // the index's name is a prefix of the chunks' names
 	return names
 }
 

@@ -19,14 +19,14 @@ import (
 // slotCount is the number of slots. They hold up to 96 MiB of compressed content.
 const slotCount = 128
 
-// scanWorkers is the number of parallel requests of a scan.
+// scanWorkers is the number of parallel requests during a scan.
 const scanWorkers = 16
 
 // ErrFull means that all slots are in use.
 var ErrFull = errors.New("all Secrets for content are in use: reduce the number of modules, or allow the agent to " +
 	"access all Secrets of its namespace")
 
-// slotNames contains the names of all slots, sorted.
+// slotNames contains all slot names, sorted.
 var slotNames = listSlotNames()
 
 func listSlotNames() []string {
@@ -37,11 +37,11 @@ func listSlotNames() []string {
 	return names
 }
 
-// SlotNames returns the names of all slots. The agent's role must contain them.
+// SlotNames returns all slot names. The agent's role must contain them.
 func SlotNames() []string { return slices.Clone(slotNames) }
 
-// slots stores Secrets under a fixed set of names, because RBAC cannot grant access to names that contain a digest. An
-// annotation of a slot contains the name that byName would use. Reads are requests for single slots, because a role
+// slots stores Secrets with a fixed set of names, because RBAC cannot grant access to names that contain a digest. An
+// annotation on a slot contains the name that byName would use. Reads are requests for single slots, because a role
 // with names does not allow lists.
 type slots struct {
 	reader    client.Reader
@@ -49,8 +49,8 @@ type slots struct {
 	namespace string
 
 	mu sync.Mutex // guards the fields below
-	// used contains the slots that exist or that are being written, by the name of the slot. The names in the metadata
-	// are those of byName.
+	// used contains the slots that exist or that are being written, by the name of the slot. The metadata contains the
+	// names that byName uses.
 	used map[string]metav1.PartialObjectMetadata
 	// isScanned is true after the first scan.
 	isScanned bool
@@ -69,7 +69,7 @@ func (s *slots) get(ctx context.Context, name string) (*corev1.Secret, error) {
 		s.forget(slot)
 	}
 	if err == nil && secret.Annotations[v1beta2.AnnotationContentName] != name {
-		s.forget(slot) // another process has replaced the content of the slot
+		s.forget(slot) // another process has replaced the slot's content
 		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 	}
 	secret.Name = name
@@ -116,7 +116,7 @@ func (s *slots) listAll(ctx context.Context) ([]metav1.PartialObjectMetadata, er
 	return s.known(func(metav1.PartialObjectMetadata) bool { return true }), nil
 }
 
-// listBlob reads the metadata of the known slots with a label of a digest again.
+// listBlob reads the metadata of known slots with a digest's label again.
 func (s *slots) listBlob(ctx context.Context, digestLabel string) ([]metav1.PartialObjectMetadata, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (s *slots) listBlob(ctx context.Context, digestLabel string) ([]metav1.Part
 	return s.known(hasDigest), nil
 }
 
-// known returns the metadata of matching slots with content, sorted by the name of the slot.
+// known returns the metadata of matching slots with content, sorted by slot name.
 func (s *slots) known(matches func(metav1.PartialObjectMetadata) bool) (all []metav1.PartialObjectMetadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *slots) delete(ctx context.Context, name string) (stored string, err err
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: slot}}
 	err = s.writer.Delete(ctx, secret, client.Preconditions{UID: &uid})
 	if apierrors.IsConflict(err) {
-		// Another process has replaced the content of the slot, so the Secret with this name does not exist.
+		// Another process has replaced the slot's content, so the Secret with this name does not exist.
 		return "", s.refresh(ctx, slot)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -210,7 +210,7 @@ func (s *slots) delete(ctx context.Context, name string) (stored string, err err
 	return slot, nil
 }
 
-// scan reads the metadata of all slots.
+// scan reads all slots' metadata.
 func (s *slots) scan(ctx context.Context) error {
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(scanWorkers)
@@ -231,7 +231,7 @@ func (s *slots) scan(ctx context.Context) error {
 	return nil
 }
 
-// refresh reads the metadata of a slot. A slot that another client created without an annotation counts as used.
+// refresh reads a slot's metadata. A slot that another client created without an annotation counts as used.
 func (s *slots) refresh(ctx context.Context, slot string) error {
 	var o metav1.PartialObjectMetadata
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

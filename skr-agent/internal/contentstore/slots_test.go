@@ -25,7 +25,7 @@ import (
 
 const home = "kyma-system"
 
-// agentRole returns the Role of the agent in the chart.
+// agentRole returns the agent's Role from the chart.
 func agentRole(t *testing.T) *rbacv1.Role {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "agent.yaml"))
@@ -55,7 +55,7 @@ func TestRoleListsTheNamesOfTheAgentsSecrets(t *testing.T) {
 	require.Equal(t, SlotNames(), slots)
 }
 
-// confinedClient returns clients of an administrator and of an agent with only the Role of the chart.
+// confinedClient returns a client for an administrator, and one for an agent that has only the chart's Role.
 func confinedClient(t *testing.T) (admin, agent client.Client) {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

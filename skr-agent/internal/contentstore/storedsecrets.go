@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// listAll returns the metadata of all Secrets with content.
+// listAll returns the metadata for all Secrets with content.
 func (s *Store) listAll(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
 	return s.access.checkMetadata(s.access.choose(ctx).listAll(ctx))
 }

@@ -22,7 +22,7 @@ type Folder struct {
 	handled    map[string]string // size and modification time of each imported or refused file
 	incomplete [][]string        // files refused because other files are missing or because they were issued in the future
 	retryAt    time.Time         // when to import the files in incomplete again; zero if they only need other files
-	reported   map[string]string // last error of each file in incomplete
+	reported   map[string]string // last error for each file in incomplete
 }
 
 // FileResult is the result of importing one file.
@@ -86,7 +86,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 	}
 }
 
-// earlyInterval is the retry interval for a file whose time of issue is later than the agent's clock.
+// earlyInterval is the retry interval for a file whose issue time is later than the agent's clock.
 const earlyInterval = 10 * time.Minute
 
 // postpone records the refused files that can be accepted later. It returns the results whose error was not reported

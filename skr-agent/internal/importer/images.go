@@ -81,8 +81,8 @@ func readImageList(
 	return verified, list, nil
 }
 
-// imageBlobs returns the blobs of an image that the file contains. Each blob comes before the manifests that refer to
-// it. imageBlobs adds the blobs that exist neither in the file nor at the target to missing.
+// imageBlobs returns an image's blobs that the file contains. Each blob comes before the manifests that refer to it.
+// imageBlobs adds the blobs that exist neither in the file nor at the target to missing.
 func (i Importer) imageBlobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

@@ -37,7 +37,7 @@ type Importer struct {
 	OnProgress func(int64)
 }
 
-// Outcome is the result of the import of one file.
+// Outcome is the result of importing one file.
 type Outcome struct {
 	Bundles []ImportedBundle `json:"bundles"`
 	Images  []string         `json:"images"`
@@ -46,8 +46,8 @@ type Outcome struct {
 	SkippedImages []string `json:"kept,omitempty"`
 	// Mirrors contains the values of the flag --mirror for runtimes that pull the imported images.
 	Mirrors []string `json:"mirrors"`
-	// PinnedRoot is the digest of the root of trust that this import pinned, because no root was configured. An
-	// operator must compare it with the fleet's root.
+	// PinnedRoot is the digest of the root of trust that this import pinned because no root was configured. An operator
+	// must compare it with the fleet's root.
 	PinnedRoot digest.Digest `json:"trustedAtFirst,omitempty"`
 	// WrittenCount is the number of blobs and manifests that the import wrote. ExistingCount is the number that already
 	// existed at the target.
@@ -92,19 +92,19 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	return outcome, err
 }
 
-// verifiedContent is the verified content of a file to import.
+// verifiedContent is the verified content in a file to import.
 type verifiedContent struct {
 	bundles []verifiedBundle
 	roots   []int64
 	images  []bundle.CarriedImage
 	list    *airgap.Reference
-	// listPredicate is the predicate of the signed list of images. keptImages contains the images whose tag must not
-	// change, because an imported newer list of another runtime contains them.
+	// listPredicate is the predicate of the signed image list. keptImages contains the images whose tag must not
+	// change, because an imported newer list for another runtime contains them.
 	listPredicate bundle.CarriedPredicate
 	keptImages    map[string]bool
-	// contents are the blobs of module content in the file.
+	// contents are the module content blobs in the file.
 	contents []ocispec.Descriptor
-	// imageBlobs contains the blobs of each image in the file. Each blob comes before the manifests that refer to it.
+	// imageBlobs contains the blobs for each image in the file. Each blob comes before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
@@ -195,7 +195,7 @@ func (i Importer) isAbsent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.Target) && isNotExist(err)
 }
 
-// verifyBundle verifies the bundle of a runtime. It refuses a bundle that is not newer than the bundle at the target.
+// verifyBundle verifies a runtime's bundle. It refuses a bundle that is not newer than the bundle at the target.
 func (i Importer) verifyBundle(
 	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
 ) (verifiedBundle, error) {
@@ -228,8 +228,8 @@ func (i Importer) verifyBundle(
 	return verifiedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// newSource returns a source for the documents of a bundle. It reads a document from the file, or from the target if
-// the file does not contain it.
+// newSource returns a source for a bundle's documents. It reads a document from the file, or from the target if the
+// file does not contain it.
 func (i Importer) newSource(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -254,8 +254,8 @@ func (i Importer) newSource(file *airgap.File, carried, target store.Reader) int
 	}
 }
 
-// lastBundle returns the runtime's bundle at the target. It ignores a bundle that was not signed by a publisher of this
-// fleet.
+// lastBundle returns the runtime's bundle at the target. It ignores a bundle that was not signed by this fleet's
+// publisher.
 func (i Importer) lastBundle(
 	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
@@ -271,12 +271,12 @@ func (i Importer) lastBundle(
 	}
 	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
 	if err != nil {
-		return bundle.Accepted{}, nil //nolint:nilerr // not signed by a publisher of this fleet
+		return bundle.Accepted{}, nil //nolint:nilerr // not signed by this fleet's publisher
 	}
 	return verified.Accepted, nil
 }
 
-// wantedBlob is a blob of module content that a bundle refers to. If isRequired is true, the import fails without the
+// wantedBlob is a module content blob that a bundle refers to. If isRequired is true, the import fails without the
 // blob.
 type wantedBlob struct {
 	content    bundle.Content
@@ -295,7 +295,7 @@ func (b verifiedBundle) wantedBlobs() []wantedBlob {
 		add(m, m.Content, true)
 		add(m, m.Evidence(), true)
 	}
-	// Agents verify the release proofs of all offers. An export can omit the content of offers.
+	// Agents verify the release proofs for all offers. An export can omit the offers' content.
 	for _, m := range b.State.Offers {
 		add(m, m.Content, false)
 		add(m, m.Evidence(), true)
@@ -303,7 +303,7 @@ func (b verifiedBundle) wantedBlobs() []wantedBlob {
 	return wants
 }
 
-// checkContents checks that the required content of a bundle is in the file or at the target.
+// checkContents checks that a bundle's required content is in the file or at the target.
 func (i Importer) checkContents(
 	ctx context.Context, file *airgap.File, b verifiedBundle, found *verifiedContent, missing *missingBlobs,
 ) error {

@@ -38,8 +38,8 @@ func (i Importer) checkList(
 	return bundle.CheckCarried(predicate, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
-// lastList returns the last imported list, or nil if no list was imported. It ignores a list that was not signed by a
-// publisher of this fleet.
+// lastList returns the last imported list, or nil if no list was imported. It ignores a list that was not signed by
+// this fleet's publisher.
 func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
 	target, err := i.openRepository(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// applier writes the objects of a plan.
+// applier writes a plan's objects.
 //
 // Server-side apply needs one request per object, without a dry run or a read. The API server does not write
 // unchanged objects, and its response shows whether an object changed (see drift.Fields).
@@ -53,7 +53,7 @@ func (ap *applier) applyPlan(
 		failed := account.FailedKeys(errors.Join(refused...))
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
 			if p.IsDefinedBy(o, failed) {
-				return true // the error of the CRD is the cause
+				return true // the CRD's error is the cause
 			}
 			err := ap.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
@@ -94,8 +94,8 @@ func (ap *applier) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// applyShared applies the labels of shared namespaces. It uses a separate field manager for each module, so that each
-// module owns only its own labels of a shared namespace.
+// applyShared applies labels to shared namespaces. It uses a separate field manager for each module, so that each
+// module owns only its own labels on a shared namespace.
 func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1beta2.Manifest, p planning.Plan) error {
 	for _, o := range p.Shared {
 		if guard.KeyOf(o) == p.Unlabeled {
@@ -108,8 +108,8 @@ func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1bet
 	return nil
 }
 
-// applyStage applies the objects of a stage and returns the changed objects. An object that the API server rejects does
-// not block the others. seen contains the objects that watches reported as changed.
+// applyStage applies a stage's objects and returns the changed objects. An object that the API server rejects does not
+// block the others. seen contains the objects that watches reported as changed.
 func (ap *applier) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
 	seen object.Keys,
@@ -168,8 +168,8 @@ func (ap *applier) applyStage(
 	return applied, errors.Join(refused...)
 }
 
-// applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
-// One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
+// applyInterceptors applies only a plan's webhooks, policies and APIServices that already exist in the cluster. One of
+// them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
 func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan) error {
 	for _, o := range slices.Concat(p.Stages[:]...) {
 		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
@@ -186,8 +186,8 @@ func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan)
 	return nil
 }
 
-// unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
-// its own list request, because the watch retries without reporting an error.
+// unlistable returns the reason why the API server cannot list a kind, or nil if watching this kind works. It sends its
+// own list request, because the watch retries without reporting an error.
 func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
 	if !ap.watches.Unsynced(r) {
 		return nil
@@ -195,8 +195,8 @@ func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2
 	return a.ListError(ctx, r)
 }
 
-// unestablished waits up to drift.MaxWait until the API server serves the CRDs of a stage. It returns a message about
-// the first CRD that is not served.
+// unestablished waits up to drift.MaxWait until the API server serves a stage's CRDs. It returns a message about the
+// first CRD that is not served.
 func (ap *applier) unestablished(
 	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {

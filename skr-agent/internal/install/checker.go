@@ -36,7 +36,7 @@ type checker struct {
 }
 
 // check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
-// applied. rights is the result of reviewing the permissions of the module's account.
+// applied. rights is the result of reviewing the module account's permissions.
 func (c *checker) check(
 	ctx context.Context, m *v1beta2.Manifest, p *planning.Plan,
 ) (rights, problem *outcome.Finding, err error) {
@@ -53,7 +53,7 @@ func (c *checker) check(
 // mayApply returns a problem if an account lacks permissions to install a plan. It does not review the agent's own
 // permissions.
 //
-// If a webhook for access reviews does not respond, the permissions are unknown, and a dry run of all objects decides
+// If a webhook for access reviews does not respond, the permissions are unknown, and dry-running all objects decides
 // instead. rights then contains the reason.
 func (c *checker) mayApply(
 	ctx context.Context, m *v1beta2.Manifest, p planning.Plan,
@@ -96,7 +96,7 @@ func (c *checker) mayApply(
 	return rights, problem, err
 }
 
-// dryRunAll dry-runs all objects and returns the first Forbidden error, for example of an admission policy.
+// dryRunAll dry-runs all objects and returns the first Forbidden error, for example from an admission policy.
 func dryRunAll(ctx context.Context, a *account.Account, p planning.Plan) (*outcome.Finding, error) {
 	for _, o := range slices.Concat(p.Shared, slices.Concat(p.Stages[:]...)) {
 		_, err := a.Apply(ctx, o, client.DryRunAll)
@@ -117,7 +117,7 @@ func dryRunAll(ctx context.Context, a *account.Account, p planning.Plan) (*outco
 	return nil, nil
 }
 
-// foreignSearch finds existing objects of a plan that do not belong to the module.
+// foreignSearch finds existing objects in a plan that do not belong to the module.
 type foreignSearch struct {
 	actor *account.Account
 
@@ -152,7 +152,7 @@ func (s *foreignSearch) examineObject(
 	return nil
 }
 
-// ownerCheck decides whether existing objects of a plan belong to a module.
+// ownerCheck decides whether existing objects in a plan belong to a module.
 type ownerCheck struct {
 	by           object.Owner
 	before       object.Keys // the module's inventory
@@ -181,13 +181,13 @@ func (c ownerCheck) acceptsDefaultCR(live *metav1.PartialObjectMetadata) bool {
 	if !c.canTakeOver(k, live) {
 		return false
 	}
-	// createDefaultCR marks the CR as an object of this module.
+	// createDefaultCR marks the CR as one of this module's objects.
 	c.plan.Takes[k] = live.Annotations[v1beta2.AnnotationOwnedBy]
 	return true
 }
 
-// foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
-// inventory of an installed module belong to it.
+// foreignObjects returns a problem if existing objects in a plan do not belong to the module. Objects in an installed
+// module's inventory belong to it.
 func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	by, before, whole := c.planner.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
 	others, err := c.planner.otherManifests(ctx, m)

@@ -7,17 +7,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// corrections contains the recent drift corrections of each object of a module. If another client keeps changing an
+// corrections contains the recent drift corrections for each of a module's objects. If another client keeps changing an
 // object back, the agent corrects only this object less often.
 type corrections map[guard.Key]streak
 
-// streak is a series of drift corrections of one object in quick succession.
+// streak is a series of drift corrections to one object in quick succession.
 type streak struct {
 	last  time.Time
 	count int
 }
 
-// delay returns the time until the next correction of the object.
+// delay returns the time until the object's next correction.
 func (s streak) delay(now time.Time) time.Duration {
 	const patience = 5
 	if s.count < patience {
@@ -32,7 +32,7 @@ func (s streak) isOver(now time.Time) bool {
 	return now.Sub(s.last) > max(time.Minute, 2*time.Second<<min(s.count, 10))
 }
 
-// count records a correction of objects and removes series that are over.
+// count records corrections to objects and removes series that are over.
 func (c *corrections) count(corrected []guard.Key, now time.Time) {
 	if *c == nil {
 		*c = corrections{}

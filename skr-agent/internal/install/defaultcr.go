@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
-// users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created, and to
-// a CR that another module does not need anymore.
+// createDefaultCR creates the default CR if it does not exist. It does not change an existing CR's spec, because users
+// may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created, and to a CR
+// that another module does not need anymore.
 func (ap *applier) createDefaultCR(
 	ctx context.Context, a *account.Account, by object.Owner, known *memo, p planning.Plan,
 ) (created bool, wait string, err error) {

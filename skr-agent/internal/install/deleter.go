@@ -94,7 +94,7 @@ func (d *deleter) mustKeep(r v1beta2.Resource, o *metav1.PartialObjectMetadata) 
 }
 
 // stillHidden handles an object whose kind the API server does not serve. If the API server may still store the object,
-// stillHidden adds it to remaining. It does nothing if removed contains the CRD or APIService of the kind.
+// stillHidden adds it to remaining. It does nothing if removed contains the kind's CRD or APIService.
 func (d *deleter) stillHidden(
 	ctx context.Context, r v1beta2.Resource, removed object.Keys, remaining *remainingObjects,
 ) error {
@@ -145,8 +145,8 @@ func (d *deleter) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1be
 	d.watches.Retain(needed)
 }
 
-// keepsData returns the reason why an upgrade must not delete an object: the deletion would lose data of users or of
-// other modules. It returns "" if the object can be deleted.
+// keepsData returns the reason why an upgrade must not delete an object: the deletion would lose data that belongs to
+// users or other modules. It returns "" if the object can be deleted.
 func (d *deleter) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
 	gk := object.KeyOf(r).GroupKind()
 	isClaim := gk == object.ClaimKind || gk == schema.GroupKind{Kind: "PersistentVolume"}
@@ -182,8 +182,8 @@ func (d *deleter) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.
 		excerpt.FirstFew(inUse)), nil
 }
 
-// keepNamespaces returns the resources to delete with a module. It does not return namespaces that contain objects of
-// users. It removes the agent's labels and annotations from these namespaces.
+// keepNamespaces returns the resources to delete with a module. It does not return namespaces that contain users'
+// objects. It removes the agent's labels and annotations from these namespaces.
 func (d *deleter) keepNamespaces(
 	ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource,
 ) ([]v1beta2.Resource, error) {

@@ -1,7 +1,7 @@
 // Package install reconciles the cluster with its Manifests.
 //
-// Its input is Manifests and the content store. Its output is the modules' objects in the cluster, and the status of
-// each Manifest with its inventory, state and conditions. If content is missing or broken, the module's objects stay
+// Its input is Manifests and the content store. Its output is the modules' objects in the cluster, and each Manifest's
+// status with its inventory, state and conditions. If content is missing or broken, the module's objects stay
 // unchanged.
 //
 // The package guarantees:
@@ -10,8 +10,8 @@
 //   - The agent deletes an object only if its annotation owned-by names the Manifest, or if lifecycle-manager installed
 //     it for the module. It does not write other existing objects, unless a user requests their adoption with an
 //     annotation.
-//   - Workers do not wait for slow objects. Unfinished work is checked again later, or after an event of a watch.
-//   - Objects are applied after a change of the Manifest, after a start of the agent, and after a change of the agent's
+//   - Workers do not wait for slow objects. Unfinished work is checked again later, or after a watch event.
+//   - Objects are applied after the Manifest changes, after the agent starts, and after a change to the agent's
 //     fields in the cluster. In addition, a slow resync corrects changes that a watch missed.
 //
 // The type Installer selects the next step for a Manifest. The type upgrader runs an upgrade: planner, checker,
@@ -19,5 +19,6 @@
 // the type reporter writes the status, and the type ledger writes the record.
 //
 // The decisions are pure: function next, and the packages planning, readiness, outcome and guard. Package account sends
-// the requests of a module's account, package drift watches the applied objects, and package rendering renders content.
+// the requests for a module's account, package drift watches the applied objects, and package rendering renders
+// content.
 package install

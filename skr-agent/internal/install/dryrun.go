@@ -60,7 +60,7 @@ func (dr *dryRunner) dryRunWithFix(
 	return dr.dryRun(ctx, m, known, p)
 }
 
-// dryRun dry-runs the objects of an upgrade, so that an upgrade that the API server rejects does not change anything.
+// dryRun dry-runs an upgrade's objects, so that an upgrade that the API server rejects does not change anything.
 func (dr *dryRunner) dryRun(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (dryRunResult, error) {
@@ -91,8 +91,8 @@ func (dr *dryRunner) dryRun(
 	return tried, nil
 }
 
-// refusals dry-runs the objects of a plan and returns those that the API server rejects. It ignores temporary errors,
-// and objects that depend on other objects of the plan. It marks objects that the dry run does not change, and the
+// refusals dry-runs a plan's objects and returns the objects that the API server rejects. It ignores temporary errors,
+// and objects that depend on other objects in the plan. It marks objects that the dry run does not change, and the
 // agent then does not apply them.
 func (dr *dryRunner) refusals(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,

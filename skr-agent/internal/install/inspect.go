@@ -28,15 +28,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
-// Limits for the details of one module.
+// Limits for one module's details.
 const (
 	maxListedPods   = 100
 	maxListedEvents = 100
 	maxFailingPods  = 2 // for each workload
 )
 
-// Inspect returns the requested details of a module. It reads them with the permissions of the module's account. The
-// field Problem of the result contains the first read error.
+// Inspect returns the requested details for a module. It reads them with the module account's permissions. The result's
+// field Problem contains the first read error.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	found := inspection{actor: i.planner.accounts.Of(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.pacer.now().UTC().Truncate(time.Second)}}
@@ -88,7 +88,7 @@ type inspection struct {
 
 func (n *inspection) isWanted(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// recordError records an error of reading details. Only the first error is kept.
+// recordError records an error from reading details. Only the first error is kept.
 func (n *inspection) recordError(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
@@ -149,7 +149,7 @@ func (n *inspection) addFailing(ctx context.Context, o readiness.Observation, as
 	}
 }
 
-// addExplanation adds the conditions of an object to found. It also adds the object's Events, if Events are requested.
+// addExplanation adds an object's conditions to found. It also adds the object's Events, if Events are requested.
 func (n *inspection) addExplanation(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
 	if n.isWanted(bundle.DetailEvents) {
 		found.Conditions, found.Events = failedConditions(o), n.listEvents(ctx, o)
@@ -160,7 +160,7 @@ func isPod(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == object.PodKind
 }
 
-// failedConditions returns the conditions of an object that report a failure or are not True.
+// failedConditions returns an object's conditions that report a failure or are not True.
 func failedConditions(o *unstructured.Unstructured) []string {
 	var lines []string
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
@@ -178,7 +178,7 @@ func failedConditions(o *unstructured.Unstructured) []string {
 	return lines
 }
 
-// listEvents returns the latest Events of an object, newest last.
+// listEvents returns an object's latest Events, newest last.
 func (n *inspection) listEvents(ctx context.Context, o *unstructured.Unstructured) []string {
 	if o.GetNamespace() == "" {
 		return nil
@@ -209,7 +209,7 @@ func (n *inspection) listEvents(ctx context.Context, o *unstructured.Unstructure
 	return lines
 }
 
-// listFailingPods returns the newest Pods of a workload that are not ready.
+// listFailingPods returns a workload's newest Pods that are not ready.
 func (n *inspection) listFailingPods(ctx context.Context,
 	workload *unstructured.Unstructured) []*unstructured.Unstructured {
 	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
@@ -246,8 +246,8 @@ func (n *inspection) listFailingPods(ctx context.Context,
 }
 
 // isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet. A ReplicaSet's prefix is
-// not sufficient: the Deployment app could otherwise select Pods of the Deployment app-server, whose logs do not belong
-// to the module.
+// not sufficient: the Deployment app could otherwise select Pods from the Deployment app-server, whose logs do not
+// belong to the module.
 //
 // Source: Kubernetes, pkg/controller/deployment, the name of a new ReplicaSet.
 func isControlledBy(pod, workload *unstructured.Unstructured) bool {

@@ -152,7 +152,7 @@ func (i *Installer) recordOutcome(ctx context.Context, m *v1beta2.Manifest, out 
 	return ctrl.Result{RequeueAfter: out.Again}, nil
 }
 
-// removeFinalizer removes the finalizer of a Manifest.
+// removeFinalizer removes a Manifest's finalizer.
 func (i *Installer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m.DeepCopy()
 	if !controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest) {
@@ -186,7 +186,7 @@ func (i *Installer) deniedOutcome(m *v1beta2.Manifest, err error) outcome.Outcom
 	}
 }
 
-// recordInventory records the inventory of a Manifest at the end of its reconciliation, unless its module was removed.
+// recordInventory records a Manifest's inventory at the end of its reconciliation, unless its module was removed.
 func (i *Installer) recordInventory(m *v1beta2.Manifest) {
 	if controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
 		i.Inventories.Record(m)

@@ -18,13 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// ledger writes the agent's record of a Manifest: the applied version, completed Jobs and recreated objects.
+// ledger writes the agent's record on a Manifest: the applied version, completed Jobs and recreated objects.
 type ledger struct {
 	cluster client.Client
 	records record.Store
 }
 
-// recordApplied records the version that was applied completely. The agent corrects drift of this version while it
+// recordApplied records the version that was applied completely. The agent corrects drift from this version while it
 // refuses a newer version.
 func (l *ledger) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	if planning.IsLastApplied(m) && !l.records.Read(m).Applied.Unconfirmed {
@@ -38,8 +38,8 @@ func (l *ledger) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *
 	return err
 }
 
-// begin records that the apply of a new version starts. After an interruption, the agent then does not correct drift
-// toward the old version.
+// begin records that the agent starts to apply a new version. After an interruption, the agent then does not correct
+// drift toward the old version.
 func (l *ledger) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := l.records.Read(m).Applied
 	if applied == nil || planning.IsLastApplied(m) {
@@ -48,7 +48,7 @@ func (l *ledger) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) er
 	known.hasBegun = true
 	wanted := record.RequestedVersion(m).Digest
 	if applied.InProgress == wanted || applied.Unconfirmed {
-		return nil // the agent does not correct drift of an unconfirmed version
+		return nil // the agent does not correct drift from an unconfirmed version
 	}
 	applied.InProgress = wanted
 	_, err := l.writeApplied(ctx, m, known, *applied)
@@ -86,8 +86,8 @@ func (l *ledger) writeApplied(
 }
 
 // lastApplied returns a copy of the Manifest with the version that was last applied completely. It returns nil if this
-// version is unknown, or if the agent has started to apply another version. If the Manifest requests another version,
-// the copy has no default CR.
+// version is unknown, or if the agent has started to apply a different version. If the Manifest requests a different
+// version, the copy has no default CR.
 func (l *ledger) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := l.records.Read(m).Applied
 	if applied == nil || applied.InProgress != "" || applied.ImagesOmitted || applied.Unconfirmed {

@@ -28,8 +28,8 @@ import (
 // memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checkedGeneration is the Manifest's generation at the last comparison of all objects, and checkedAt is the time
-	// of this comparison. checkedGeneration is 0 before the first comparison.
+	// checkedGeneration is the Manifest's generation when all objects were last compared, and checkedAt is when they
+	// were compared. checkedGeneration is 0 before the first comparison.
 	checkedGeneration int64
 	checkedAt         time.Time
 	// images is the value of AnnotationImages at the last comparison.
@@ -39,8 +39,8 @@ type memo struct {
 	// inherited is the digest of the objects that the module inherited from lifecycle-manager, from the Manifest's
 	// record at the last comparison.
 	inherited string
-	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
-	// checks is the number of its checks.
+	// pendingGeneration is the generation that is not ready yet. pendingSince is when it was first checked, and checks
+	// is how often it was checked.
 	pendingGeneration int64
 	pendingSince      time.Time
 	checks            int
@@ -49,8 +49,8 @@ type memo struct {
 	heldReason string
 	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
-	// them. handOverAgain is the delay until the next check of these objects. handOverSince is the start of the wait, or
-	// zero if the other modules only wait for their upgrade.
+	// them. handOverAgain is the delay until these objects are checked again. handOverSince is when the wait started,
+	// or zero if the other modules only wait for their upgrade.
 	handingOver   string
 	handOverAgain time.Duration
 	handOverSince time.Time
@@ -58,35 +58,35 @@ type memo struct {
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome of the last refused content. refusedContent identifies the content. retry is the time of
-	// the next attempt.
+	// refused is the outcome for the last refused content. refusedContent identifies the content. retry is when to try
+	// again.
 	refused        *outcome.Outcome
 	refusedContent string
 	retry          time.Time
-	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
+	// immutable contains the objects in the refused content that differ from the live objects in immutable fields.
 	immutable object.Keys
 	// keptVersion identifies the last applied version, whose drift the agent corrects while a newer version is refused.
-	// keptAt is the time when the agent last compared all objects of this version.
+	// keptAt is when the agent last compared all of this version's objects.
 	keptVersion string
 	keptAt      time.Time
-	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server rejected the
-	// record of the applied version.
+	// hasBegun is true if the agent has started to apply a new version. recordFailed is true if the API server rejected
+	// the applied version's record.
 	hasBegun, recordFailed bool
-	// corrections contains the recent drift corrections of each object.
+	// corrections contains the recent drift corrections for each object.
 	corrections corrections
 	// readyVersions contains the resource version at which each object was last found ready.
 	readyVersions map[guard.Key]string
-	// cachedObjects contains the last read copies of the default CR and of objects that were not ready.
+	// cachedObjects contains the last read copies of the default CR and objects that were not ready.
 	cachedObjects map[guard.Key]*unstructured.Unstructured
-	// freshObjects contains objects from responses of the API server in the current reconciliation.
+	// freshObjects contains objects from the API server's responses in the current reconciliation.
 	freshObjects map[guard.Key]*unstructured.Unstructured
 	// settledObjects contains the objects that matched the module's content when the agent last applied them.
 	settledObjects map[guard.Key]settledState
-	// deniedReads maps the effect of each missing permission to read objects of other owners to the API server's error.
+	// deniedReads maps the effect of each missing permission to read other owners' objects to the API server's error.
 	deniedReads map[string]string
-	// failingSince is the time of the first of successive failed reconciliations, or zero.
+	// failingSince is when the first of several successive reconciliations failed, or zero.
 	failingSince time.Time
-	// lastVersion is the last resourceVersion of the Manifest that this process read or wrote.
+	// lastVersion is the Manifest's last resourceVersion that this process read or wrote.
 	lastVersion string
 }
 
@@ -99,8 +99,8 @@ func (k *memo) forgetReady(p planning.Plan) {
 	}
 }
 
-// recordHandover records the wait for other modules. The delay until the next check increases with the duration of the
-// wait.
+// recordHandover records the wait for other modules. The delay until the next check increases the longer the module
+// waits.
 func (k *memo) recordHandover(found handover, now time.Time) {
 	k.handingOver, k.handOverAgain = found.waitReason, found.recheckAfter
 	if found.waitReason == "" || found.isScheduled {
@@ -113,7 +113,7 @@ func (k *memo) recordHandover(found handover, now time.Time) {
 	k.handOverAgain = min(max(found.recheckAfter, now.Sub(k.handOverSince)/4), unwrittenInterval)
 }
 
-// nextCheck returns the delay until the next check of a module that is not ready or not removed yet. The delay doubles
+// nextCheck returns the delay until a module that is not ready or not removed yet is checked again. The delay doubles
 // with each check, up to slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pendingGeneration != generation {
@@ -123,7 +123,7 @@ func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration)
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
-// recordRefusal records the outcome of a refused version, so that the agent does not repeat the dry run for every
+// recordRefusal records the outcome for a refused version, so that the agent does not repeat the dry run for every
 // event.
 func (k *memo) recordRefusal(m *v1beta2.Manifest, out outcome.Outcome, now time.Time, immutable object.Keys) {
 	k.refused, k.refusedContent, k.retry, k.immutable = &out, requestKey(m), now.Add(out.Again), immutable
@@ -138,8 +138,8 @@ func (k *memo) dropRefusal(changed object.Keys) {
 	}
 }
 
-// recordedRefusal returns the recorded outcome of a refused version until the time of the next attempt. It returns nil
-// if no refusal is recorded.
+// recordedRefusal returns the recorded outcome for a refused version until the next attempt is due. It returns nil if
+// no refusal is recorded.
 func (k *memo) recordedRefusal(m *v1beta2.Manifest, now time.Time) *outcome.Outcome {
 	if k.refused == nil || k.refusedContent != requestKey(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -155,7 +155,7 @@ func requestKey(m *v1beta2.Manifest) string {
 	return fmt.Sprintf("%d %q %q", m.Generation, m.Labels, m.Annotations)
 }
 
-// cacheFresh stores an object from a response of the API server. The current reconciliation then does not read it
+// cacheFresh stores an object from one of the API server's responses. The current reconciliation then does not read it
 // again.
 func (k *memo) cacheFresh(objectKey guard.Key, live *unstructured.Unstructured) {
 	if k.freshObjects == nil {
@@ -177,11 +177,11 @@ func (k *memo) isReady(o guard.Key, version string) bool {
 	return version != "" && k.readyVersions[o] == version
 }
 
-// silentFor is the minimum duration of a temporary error that replaces the status of the current generation.
+// silentFor is how long a temporary error must last before it replaces the current generation's status.
 const silentFor = time.Minute
 
-// mustRecordRetry reports whether the status must contain the error of a reconciliation. A temporary error does not
-// replace a status of the current generation before it has lasted for silentFor.
+// mustRecordRetry reports whether the status must contain a reconciliation's error. A temporary error does not replace
+// the current generation's status before it has lasted for silentFor.
 func (k *memo) mustRecordRetry(m *v1beta2.Manifest, cause error, now time.Time) bool {
 	if k.failingSince.IsZero() {
 		k.failingSince = now
@@ -197,8 +197,8 @@ func (k *memo) mustRecordRetry(m *v1beta2.Manifest, cause error, now time.Time) 
 	return true
 }
 
-// recordRead records whether the agent's own account is allowed to read objects. It returns nil for the error of a
-// missing permission, and other errors unchanged.
+// recordRead records whether the agent's own account is allowed to read objects. It returns nil for a missing
+// permission, and other errors unchanged.
 func (k *memo) recordRead(effect string, err error) error {
 	if err == nil {
 		delete(k.deniedReads, effect)
@@ -251,7 +251,7 @@ func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// memos contains the memo of each Manifest. Only the worker that reconciles a Manifest uses its memo.
+// memos contains the memo for each Manifest. Only the worker that reconciles a Manifest uses its memo.
 type memos struct {
 	mu     sync.Mutex // guards byName, and the field version of each memo
 	byName map[types.NamespacedName]*memo
@@ -259,7 +259,7 @@ type memos struct {
 
 func newMemos() *memos { return &memos{byName: map[types.NamespacedName]*memo{}} }
 
-// forManifest returns the memo of a Manifest. It creates the memo if it does not exist.
+// forManifest returns the memo for a Manifest. It creates the memo if it does not exist.
 func (s *memos) forManifest(m *v1beta2.Manifest) *memo {
 	name := client.ObjectKeyFromObject(m)
 	s.mu.Lock()
@@ -271,7 +271,7 @@ func (s *memos) forManifest(m *v1beta2.Manifest) *memo {
 	return s.byName[name]
 }
 
-// version returns the last resourceVersion of a Manifest that this process read or wrote, or "" if it is unknown.
+// version returns a Manifest's last resourceVersion that this process read or wrote, or "" if it is unknown.
 func (s *memos) version(name types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +281,7 @@ func (s *memos) version(name types.NamespacedName) string {
 	return ""
 }
 
-// recordSeen records the resourceVersion of a Manifest at the end of its reconciliation.
+// recordSeen records a Manifest's resourceVersion at the end of its reconciliation.
 func (s *memos) recordSeen(m *v1beta2.Manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,8 +296,8 @@ func (s *memos) forget(name types.NamespacedName) {
 	delete(s.byName, name)
 }
 
-// The agent reads these objects of other owners with its own account. The values describe the effect of a missing
-// permission.
+// The agent reads these objects, which belong to other owners, with its own account. The values describe the effect of
+// a missing permission.
 const (
 	readAutoscalers    = "the agent reverts the replicas that an autoscaler sets"
 	readStorageClasses = "a PersistentVolumeClaim that waits for its first Pod counts as not ready"

@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// namespaceOwner is the field manager of the labels of the agent's namespace.
+// namespaceOwner is the field manager for labels on the agent's namespace.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace sets the labels of the agent's namespace and removes labels that it set earlier. It does not change a
+// LabelNamespace sets labels on the agent's namespace and removes labels that it set earlier. It does not change a
 // label if an installed webhook or policy could then intercept the agent's requests. In this case, it returns an error
 // that wraps guard.ErrExposed.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {

@@ -24,9 +24,9 @@ type observer struct {
 	ledger  *ledger
 }
 
-// observe reads the objects that determine the status of a Manifest. It does not read an object that was ready or is
-// cached, if its watch reports no change since then. watched is true if watches report changes to all objects that
-// determine the status.
+// observe reads the objects that determine a Manifest's status. It does not read an object that was ready or is cached,
+// if its watch reports no change since then. watched is true if watches report changes to all objects that determine
+// the status.
 func (ob *observer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []readiness.Observation, watched bool, err error) {
@@ -66,8 +66,8 @@ func (ob *observer) observe(
 	return seen, watched, ob.ledger.addCompletedJobs(ctx, m, readiness.CompletedPods(seen))
 }
 
-// statusObjects returns the objects that determine the status of a Manifest. watched is true if watches report changes
-// to all these objects.
+// statusObjects returns the objects that determine a Manifest's status. watched is true if watches report changes to
+// all these objects.
 func (ob *observer) statusObjects(
 	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {

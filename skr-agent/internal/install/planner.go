@@ -23,25 +23,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// planner reads the content of a module and plans the changes to the cluster. It reads Manifests from the cache and
-// content from the content store. It does not write.
+// planner reads a module's content and plans the changes to the cluster. It reads Manifests from the cache and content
+// from the content store. It does not write.
 type planner struct {
 	accounts account.Set
 	cached   client.Reader // lists Manifests from the manager's cache
 	records  record.Store
 	plans    *planning.Cache
 	renderer rendering.Renderer
-	// namespace is the namespace of Manifests and the default namespace of objects.
+	// namespace is the Manifests' namespace and the default namespace for objects.
 	namespace string
-	// incomplete reports whether the agent is still writing the Manifests of a bundle. It can be nil.
+	// incomplete reports whether the agent is still writing a bundle's Manifests. It can be nil.
 	incomplete func() bool
-	// unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet. It can be
-	// nil.
+	// unwritten returns the latest bundle's Manifests that the runtime's Manifests do not match yet. It can be nil.
 	unwritten func() []v1beta2.Manifest
 }
 
-// plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
-// errors are temporary.
+// plan renders a Manifest's content and returns the plan. The finding is a problem that the module causes. All errors
+// are temporary.
 func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan, *outcome.Finding, error) {
 	p, problem, err := pl.content(ctx, m, m.Status.Synced)
 	if err != nil || problem != nil {
@@ -51,7 +50,7 @@ func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan
 	return p, problem, err
 }
 
-// content returns the plan of a Manifest without the objects of other Manifests. inventory is the Manifest's inventory.
+// content returns a Manifest's plan without other Manifests' objects. inventory is the Manifest's inventory.
 func (pl *planner) content(
 	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (planning.Plan, *outcome.Finding, error) {
@@ -116,7 +115,7 @@ func (pl *planner) planFor(
 	return p, problem, err
 }
 
-// checkClaims returns a conflict if another Manifest owns an object of the plan. It also records the objects that
+// checkClaims returns a conflict if another Manifest owns an object in the plan. It also records the objects that
 // another Manifest owns but does not need anymore, so that this module can take them over.
 func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	others, err := pl.otherManifests(ctx, m)
@@ -140,7 +139,7 @@ func (pl *planner) owner(m *v1beta2.Manifest) object.Owner {
 	}
 }
 
-// mayDelete returns a function that reports whether the agent can delete an object in the inventory of a Manifest.
+// mayDelete returns a function that reports whether the agent can delete an object in a Manifest's inventory.
 func (pl *planner) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
 	return pl.owner(m).DeletionFilter(pl.records.Read(m).Inherited != "")
 }
@@ -181,11 +180,11 @@ func (pl *planner) correctedObjects(m *v1beta2.Manifest) object.Keys {
 	return kept
 }
 
-// An object moves between modules if the new version of the first module omits it and the new version of the second
-// module contains it. The first module keeps the object until the second module has set its own annotation owned-by on
-// it. The object is never deleted.
+// An object moves between modules if the first module's new version omits it and the second module's new version
+// contains it. The first module keeps the object until the second module has set its own annotation owned-by on it. The
+// object is never deleted.
 
-// handOverInterval is the first interval between two checks of objects that another module must take over. The interval
+// handOverInterval is the first interval between checks for objects that another module must take over. The interval
 // increases to unwrittenInterval while the other module is not installed. If the new version of the other module is not
 // requested yet, for example because it waits for its maintenance window, the interval is unwrittenInterval.
 const (
@@ -193,8 +192,8 @@ const (
 	unwrittenInterval = time.Minute
 )
 
-// wantedObjects returns the objects of the requested version, with its default CR. problem is the reason why the
-// content cannot be rendered or installed.
+// wantedObjects returns the requested version's objects, with its default CR. problem is the reason why the content
+// cannot be rendered or installed.
 func (pl *planner) wantedObjects(
 	ctx context.Context, m *v1beta2.Manifest,
 ) (wants object.Keys, problem *outcome.Finding, err error) {
@@ -213,14 +212,14 @@ func (pl *planner) wantedObjects(
 type newOwner struct {
 	// name is the module's name in messages.
 	name string
-	// isUnwritten is true if the cluster does not request the module's new version yet. isMissing is true if the content
-	// of the new version is missing.
+	// isUnwritten is true if the cluster does not request the module's new version yet. isMissing is true if the new
+	// version's content is missing.
 	isUnwritten, isMissing bool
 }
 
 // newOwners finds modules that take over objects that this module does not need anymore. A module with refused content
-// does not take over objects, so that it cannot delay the removal of this module. A module with missing content may
-// take over any object.
+// does not take over objects, so that it cannot delay this module's removal. A module with missing content may take
+// over any object.
 func (pl *planner) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[guard.Key]newOwner, error) {
@@ -279,7 +278,7 @@ func (pl *planner) newOwners(
 	return takers, nil
 }
 
-// unwrittenManifests returns the Manifests of the latest bundle that the runtime's Manifests do not match yet.
+// unwrittenManifests returns the latest bundle's Manifests that the runtime's Manifests do not match yet.
 func (pl *planner) unwrittenManifests() []v1beta2.Manifest {
 	if pl.unwritten == nil {
 		return nil
@@ -313,7 +312,7 @@ func (pl *planner) releaseFilter(ctx context.Context) func(other *v1beta2.Manife
 
 func (pl *planner) isIncomplete() bool { return pl.incomplete != nil && pl.incomplete() }
 
-// handover is the result of the search for new owners of objects that a module does not need anymore.
+// handover is the result of searching for new owners for objects that a module does not need anymore.
 type handover struct {
 	// deletable contains the objects that the module can delete now.
 	deletable []v1beta2.Resource

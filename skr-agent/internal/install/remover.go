@@ -127,7 +127,7 @@ func (rm *remover) removeObjects(
 	return true, out, nil
 }
 
-// handingOver returns the outcome of a removal that waits until other modules take over objects.
+// handingOver returns the outcome for a removal that waits until other modules take over objects.
 func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Outcome, found handover) outcome.Outcome {
 	out = rm.pacer.inRemoval(m, known, out, nil)
 	out.Ready.Message = found.waitReason
@@ -135,7 +135,7 @@ func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Out
 	return out
 }
 
-// unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook for
+// unblock handles a removal that waits until the default CR is deleted. If the API server cannot call a webhook for
 // this deletion, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
 // the module and corrects drift, because its operator may have to remove finalizers.
 func (rm *remover) unblock(
@@ -156,7 +156,7 @@ func (rm *remover) unblock(
 	return nil
 }
 
-// upgradeLeaving upgrades a module while its removal is blocked. Only the operator of the newer version may be able to
+// upgradeLeaving upgrades a module while its removal is blocked. Only the newer version's operator may be able to
 // remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
 func (rm *remover) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome) error {
 	if known.checkedGeneration == m.Generation {
@@ -171,8 +171,7 @@ func (rm *remover) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, know
 	return nil
 }
 
-// correctLeaving corrects drift of a module during its removal. After a restart of the agent, it compares all objects
-// once.
+// correctLeaving corrects a module's drift during its removal. After an agent restart, it compares all objects once.
 func (rm *remover) correctLeaving(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
 ) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// reporter writes the outcome of a reconciliation to the Manifest's status and to Events.
+// reporter writes a reconciliation's outcome to the Manifest's status and to Events.
 type reporter struct {
 	cluster client.Client
 	events  events.EventRecorder
@@ -39,7 +39,7 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// patchStatus writes the changes since before to the status of m. Another client can remove entries from the inventory
+// patchStatus writes the changes since before to m's status. Another client can remove entries from the inventory
 // before the patch, and the response then lacks these entries. m keeps them, so that the agent restores them.
 func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest) error {
 	inventory := m.Status.Synced
@@ -48,8 +48,8 @@ func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest
 	return err
 }
 
-// restoreInventory adds objects to the inventory in the status that another client removed from it. Otherwise, the
-// removal of the module would not delete these objects.
+// restoreInventory adds objects to the inventory in the status that another client removed from it. Otherwise, removing
+// the module would not delete these objects.
 func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, lost []v1beta2.Resource) error {
 	if len(lost) == 0 {
 		return nil
@@ -119,9 +119,9 @@ func (rp *reporter) recordDrift(ctx context.Context, m *v1beta2.Manifest, correc
 	rp.events.Eventf(m, nil, "Normal", v1beta2.ReasonDriftCorrected, "Correct", "reverted drift in %s", text)
 }
 
-// fieldsOf returns the finding about unknown fields in the objects of a plan. The API server would reject an object
-// with such a field, so the agent applies the object without the field. fieldsOf returns nil if no field is unknown and
-// the Manifest does not have the condition Fields.
+// fieldsOf returns the finding about unknown fields in a plan's objects. The API server would reject an object with
+// such a field, so the agent applies the object without the field. fieldsOf returns nil if no field is unknown and the
+// Manifest does not have the condition Fields.
 func (rp *reporter) fieldsOf(m *v1beta2.Manifest, p planning.Plan) *outcome.Finding {
 	before := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if len(p.Ignored) == 0 {

@@ -15,12 +15,12 @@ import (
 // deleteRetryInterval is the interval between two attempts to delete a pruned object.
 const deleteRetryInterval = 5 * time.Second
 
-// dataInterval is the interval between two checks of objects that an upgrade keeps because they contain data.
+// dataInterval is the interval between checks for objects that an upgrade keeps because they contain data.
 const dataInterval = time.Minute
 
 // nextStep returns the next step for a Manifest. The agent compares all objects after a change to the Manifest, after
-// its own start, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
-// record of the applied version is wrong.
+// its own start, and at the resync interval. It also does so while objects wait for deletion, or if the applied version
+// in the Manifest's record is wrong.
 func nextStep(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !planning.Installed(m), known.checkedGeneration != m.Generation,
@@ -41,7 +41,7 @@ func nextStep(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Tim
 	return stepCheck
 }
 
-// pacer sets the time of the next reconciliation of a module that is not ready.
+// pacer decides when a module that is not ready is reconciled again.
 type pacer struct {
 	now                        func() time.Time
 	lookInterval, readyTimeout time.Duration
@@ -84,7 +84,7 @@ func (pc *pacer) errorOutcome(m *v1beta2.Manifest, known *memo, out outcome.Outc
 	return out
 }
 
-// inRemoval returns the outcome of a removal that waits for objects.
+// inRemoval returns the outcome for a removal that waits for objects.
 func (pc *pacer) inRemoval(m *v1beta2.Manifest, known *memo, out outcome.Outcome, stuck []string) outcome.Outcome {
 	out.State = v1beta2.StateDeleting
 	out.Again = known.nextCheck(m.Generation, pc.now(), pc.lookInterval)

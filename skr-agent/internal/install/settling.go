@@ -52,7 +52,7 @@ func (ap *applier) settleUnchanged(known *memo, o, tried *unstructured.Unstructu
 }
 
 // fieldsBeforeApply returns the agent's fields in the live object before an apply. It reads the object from the API
-// server only if the watch of its kind may be outdated.
+// server only if the watch for its kind may be outdated.
 func (ap *applier) fieldsBeforeApply(
 	ctx context.Context, a *account.Account, o *unstructured.Unstructured, p planning.Plan,
 ) (drift.Fields, error) {

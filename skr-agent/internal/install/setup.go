@@ -37,38 +37,38 @@ type Options struct {
 	Content *contentstore.Store
 	// Render renders content to objects, with limits for time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
-	// Accounts selects the account of each module. Default: the agent's own account.
+	// Accounts selects each module's account. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer does not remove
-	// modules, because no record of a removal has a valid signature.
+	// Signer signs the Manifests' records with the agent's key. Without a Signer, the installer does not remove
+	// modules, because no removal record has a valid signature.
 	Signer trust.Signer
-	// Revisions contains the revisions of the records of Manifests. If nil, the installer accepts earlier records.
+	// Revisions contains the revisions of the Manifests' records. If nil, the installer accepts earlier records.
 	Revisions *record.Revisions
-	// Inventories contains the inventories of Manifests that the installer or an earlier process wrote. Default: empty.
+	// Inventories contains the Manifest inventories that the installer or an earlier process wrote. Default: empty.
 	Inventories *record.Inventories
 	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. It can be
 	// nil.
 	Requeue <-chan event.GenericEvent
-	// IsIncomplete reports whether the agent is still writing the Manifests of a bundle. During this time, the
-	// installer prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the
-	// installer assumes that all Manifests are written.
+	// IsIncomplete reports whether the agent is still writing a bundle's Manifests. During this time, the installer
+	// prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the installer
+	// assumes that all Manifests are written.
 	IsIncomplete func() bool
-	// Unwritten returns the Manifests of the bundle that the runtime's Manifests do not match yet, for example because an
+	// Unwritten returns the bundle's Manifests that the runtime's Manifests do not match yet, for example because an
 	// upgrade waits for its maintenance window. The installer does not delete objects that one of them takes over. If
 	// Unwritten is nil, the installer assumes that all Manifests match the bundle.
 	Unwritten func() []v1beta2.Manifest
-	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
+	// Namespace is the Manifests' namespace and the default namespace for objects. Default: kyma-system.
 	Namespace string
-	// FieldManager is the field manager of applied objects. Default: kyma-pull. If it changes, the agent does not
+	// FieldManager is the field manager for applied objects. Default: kyma-pull. If it changes, the agent does not
 	// recognize the objects that it applied before.
 	FieldManager string
 	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int
-	// CheckInterval is the maximum interval between two checks of a module that is not ready. Default: 15s.
+	// CheckInterval is the maximum interval between checks for a module that is not ready. Default: 15s.
 	CheckInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m.
 	ReadyTimeout time.Duration
-	// Resync is the interval at which the installer compares all objects of a module, even if no watch reported a
+	// Resync is the interval at which the installer compares all of a module's objects, even if no watch reported a
 	// change. Default: 1h.
 	Resync time.Duration
 }
@@ -86,10 +86,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxRetryDelay is the maximum delay of a retry after a temporary error.
+// maxRetryDelay is the maximum delay before a retry after a temporary error.
 const maxRetryDelay = 30 * time.Second
 
-// Installer is the controller of Manifests. It selects the next step for a Manifest. The types in its fields run the
+// Installer is the controller for Manifests. It selects the next step for a Manifest. The types in its fields run the
 // steps, and each type calls only the types in its own fields.
 type Installer struct {
 	Options

@@ -34,8 +34,8 @@ type upgrader struct {
 	resync, lookInterval time.Duration
 }
 
-// apply applies the content of a Manifest. If todo is stepCorrect, it applies only the changed objects. The outcome has
-// a state only if the apply failed or must wait.
+// apply applies a Manifest's content. If todo is stepCorrect, it applies only the changed objects. The outcome has a
+// state only if the apply failed or must wait.
 func (up *upgrader) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
 ) (outcome.Outcome, error) {
@@ -62,8 +62,8 @@ func (up *upgrader) apply(
 	}
 	if wait != "" {
 		out = up.pacer.inProgress(m, known, out, wait)
-		// Keep the status of an installed module. Otherwise, each start of the agent would show the module as
-		// Processing until its watches run.
+		// Keep an installed module's status. Otherwise, each start of the agent would show the module as Processing
+		// until its watches run.
 		out.KeepStatus = wasInstalled && out.State == v1beta2.StateProcessing
 		return out, nil
 	}
@@ -249,7 +249,7 @@ func (up *upgrader) prune(
 		known.heldReason, known.heldFor = excerpt.FirstFew(data), dataInterval
 	}
 	if p.DefaultCR != nil {
-		// The default CR of this version can be part of the content of an earlier version.
+		// This version's default CR can be part of an earlier version's content.
 		out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{object.ResourceOf(p.DefaultCR)}))
 	}
 	known.dropped = object.KeysOf(p.Prune)
@@ -263,7 +263,7 @@ func (up *upgrader) prune(
 	return out, nil
 }
 
-// correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
+// correctApplied corrects drift from the last applied version while the requested version is refused. It returns the
 // changed objects that are not corrected yet.
 func (up *upgrader) correctApplied(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, changed object.Keys,
@@ -315,7 +315,7 @@ func (up *upgrader) correctApplied(
 	return left
 }
 
-// mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
+// mustCorrectApplied reports whether the agent must correct drift from the last applied version, because it could not
 // apply the requested version.
 func mustCorrectApplied(m *v1beta2.Manifest, out outcome.Outcome) bool {
 	if out.State != v1beta2.StateError || out.Forbidden && planning.IsLastApplied(m) {
@@ -360,8 +360,8 @@ func (up *upgrader) addReadiness(
 	return up.pacer.applyReadyTimeout(known, out), nil
 }
 
-// addHandover adds the wait for other modules to a ready module's message. A short wait is normal during an upgrade of
-// both modules. After the ready timeout, the state is Warning, unless the other modules only wait for their upgrade.
+// addHandover adds the wait for other modules to a ready module's message. A short wait is normal while both modules
+// are upgraded. After the ready timeout, the state is Warning, unless the other modules only wait for their upgrade.
 func (up *upgrader) addHandover(known *memo, out outcome.Outcome) outcome.Outcome {
 	out.Again = shortestDelay(out.Again, known.handOverAgain)
 	if !out.Ready.OK || known.handOverAgain <= handOverInterval {

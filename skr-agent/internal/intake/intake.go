@@ -1,6 +1,5 @@
-// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of its
-// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed
-// check.
+// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, its documents' source,
+// the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed check.
 //
 // The agent and the commands `verify` and `import` call the function Open, so they accept the same bundles. The package
 // has no state and does not write.
@@ -23,30 +22,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Source reads the documents of a bundle.
+// Source reads a bundle's documents.
 type Source struct {
 	// Documents reads the desired state and the catalog.
 	Documents store.Fetcher
-	// ReadProof reads a module's proof of release. Open calls it only if the root of trust has release keys.
+	// ReadProof reads a module's release proof. Open calls it only if the root of trust has release keys.
 	ReadProof func(context.Context, bundle.Content) ([]byte, error)
 }
 
 // OpenedBundle is an accepted bundle.
 type OpenedBundle struct {
 	bundle.Bundle
-	// Documents contains the verified documents: the desired state, the catalog and the proofs of release.
+	// Documents contains the verified documents: the desired state, the catalog and the release proofs.
 	Documents map[digest.Digest][]byte
 }
 
-// MissingError means that the source does not have all documents of a bundle.
+// MissingError means that the source does not have all of a bundle's documents.
 type MissingError struct {
-	// Statement is the verified signed statement of the bundle.
+	// Statement is the bundle's verified signed statement.
 	Statement bundle.Statement
 	Missing   []MissingDocument
 	cause     error
 }
 
-// MissingDocument describes a document of a bundle that the source does not have.
+// MissingDocument describes a bundle document that the source does not have.
 type MissingDocument struct {
 	Name       string
 	Descriptor ocispec.Descriptor
@@ -54,14 +53,14 @@ type MissingDocument struct {
 
 func (e *MissingError) Error() string { return e.cause.Error() }
 
-// Unwrap returns the error of the first missing document.
+// Unwrap returns the first missing document's error.
 func (e *MissingError) Unwrap() error { return e.cause }
 
 // Open verifies a bundle: the signed statement, the desired state, the catalog, that no module is downgraded without a
-// signed rollback, and the proof of release of each module.
+// signed rollback, and each module's release proof.
 //
 // The checks stop at the first failure, so Open authenticates all data before it parses it. The error is a
-// *refusal.Error, a *MissingError, or another error of the source.
+// *refusal.Error, a *MissingError, or another error from the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (OpenedBundle, error) {
@@ -96,9 +95,9 @@ func Open(
 	return OpenedBundle{opened, reading.documents}, nil
 }
 
-// CheckReleases verifies an accepted bundle against another root of trust: the proofs of release of all installed and
+// CheckReleases verifies an accepted bundle against a different root of trust: the release proofs for all installed and
 // offered modules. The function readProof reads a proof. refused is the reason if the root refuses a module, and err is
-// an error of readProof.
+// an error from readProof.
 func CheckReleases(
 	ctx context.Context, readProof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
 	state bundle.DesiredState, now time.Time,
@@ -111,7 +110,7 @@ func CheckReleases(
 }
 
 // verificationTime returns the current time. If the newest verified signature has a later time, the local clock is
-// behind, and the result is the time of the signature.
+// behind, and the result is the signature's time.
 func verificationTime(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {
 		return last.NewestTime
@@ -123,7 +122,7 @@ type reader struct {
 	statement        bundle.Statement
 	documents        map[digest.Digest][]byte
 	missingDocuments []MissingDocument
-	cause            error // error of the first missing document
+	cause            error // first missing document's error
 }
 
 // readDocument calls read for a document of the bundle. If the document is missing, readDocument records it and returns
@@ -154,7 +153,7 @@ func (r *reader) missingError() error {
 	return &MissingError{r.statement, r.missingDocuments, r.cause}
 }
 
-// readProofs reads the modules' proofs of release if the root of trust has release keys.
+// readProofs reads the modules' release proofs if the root of trust has release keys.
 func (r *reader) readProofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
 	if !root.HasReleaseKeys() {
 		return nil

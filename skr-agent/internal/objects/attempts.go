@@ -15,7 +15,7 @@ import (
 type Failure struct {
 	// Module is the name of the module if the object is a Manifest. It is empty for other kinds.
 	Kind, Name, Module string
-	// Err is the error of the write. It contains the object's name.
+	// Err is the write error. It contains the object's name.
 	Err error
 }
 
@@ -23,8 +23,8 @@ type Failure struct {
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists the removed objects of
-	// lifecycle-manager.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's removed
+	// objects.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 }
@@ -39,10 +39,10 @@ func (o Outcome) Err() error {
 }
 
 // attempts records the objects that could not be written. Each has its own backoff, so that an object that the API
-// server rejects does not block the others. The agent writes the objects of a new bundle without a delay.
+// server rejects does not block the others. The agent writes a new bundle's objects without a delay.
 type attempts struct {
 	failed map[string]*attempt
-	// bundle is the digest of the current bundle. seen contains the objects of the bundle.
+	// bundle is the current bundle's digest. seen contains the bundle's objects.
 	bundle string
 	now    time.Time
 	seen   map[string]bool
@@ -55,7 +55,7 @@ type attempt struct {
 	next    time.Time
 }
 
-// Minimum and maximum delays of a retry.
+// Minimum and maximum delays before a retry.
 const (
 	minRetryDelay = time.Second
 	maxRetryDelay = time.Minute
@@ -93,7 +93,7 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 	last.next = a.now.Add(last.backoff.Step())
 }
 
-// hasFailures reports whether an object of the current bundle could not be written.
+// hasFailures reports whether an object in the current bundle could not be written.
 func (a *attempts) hasFailures() bool {
 	for object := range a.failed {
 		if a.seen[object] {
@@ -103,7 +103,7 @@ func (a *attempts) hasFailures() bool {
 	return false
 }
 
-// collectOutcome returns the outcome and drops the records of objects that are not part of the bundle anymore.
+// collectOutcome returns the outcome and drops the records for objects that are not in the bundle anymore.
 func (a *attempts) collectOutcome() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {

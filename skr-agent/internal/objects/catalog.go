@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// syncCatalog writes the ModuleTemplates and ModuleReleaseMetas of a bundle and deletes entries that are not in the
-// bundle. It deletes only objects with the label managed-by: kyma, because a runtime's admin can create templates.
+// syncCatalog writes a bundle's ModuleTemplates and ModuleReleaseMetas and deletes entries that are not in the bundle.
+// It deletes only objects with the label managed-by: kyma, because a runtime's admin can create templates.
 func (s *Syncer) syncCatalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
@@ -52,7 +52,7 @@ func (s *Syncer) syncCatalog(ctx context.Context, catalog bundle.Catalog) {
 	}
 }
 
-// syncEntry writes one catalog entry. spec points to the spec of object.
+// syncEntry writes one catalog entry. spec points to object's spec.
 func (s *Syncer) syncEntry(
 	ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string,
 ) error {

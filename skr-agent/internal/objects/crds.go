@@ -24,7 +24,7 @@ import (
 const (
 	// fieldOwner is the agent's field manager.
 	fieldOwner = "kyma-pull"
-	// defaultOwner is the field manager of the agent's requests that do not set one. It is the name of the program.
+	// defaultOwner is the field manager for the agent's requests that do not set one. It is the name of the program.
 	defaultOwner = "skr-agent"
 )
 
@@ -56,7 +56,7 @@ func EnsureFoundation(ctx context.Context, uncached client.Client) error {
 
 // Definitions restores deleted or changed CRDs. It is not safe for concurrent use.
 type Definitions struct {
-	// applied contains the generation that each CRD had after the last apply. The key is the UID of the CRD.
+	// applied contains the generation that each CRD had after the last apply. The key is the CRD's UID.
 	applied map[types.UID]int64
 }
 
@@ -109,7 +109,7 @@ func readLive(
 	return live, nil
 }
 
-// loadCRDs returns the CRDs of the agent's kinds.
+// loadCRDs returns the CRDs for the agent's kinds.
 func loadCRDs() ([]*unstructured.Unstructured, error) {
 	var crds []*unstructured.Unstructured
 	err := fs.WalkDir(charts.AgentCRDs, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -201,7 +201,7 @@ func IsDenied(err error) bool {
 	}
 	text := err.Error()
 	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") ||
-		strings.Contains(text, "' resulted in error: ") || // a match condition of a webhook
+		strings.Contains(text, "' resulted in error: ") || // a webhook's match condition
 		strings.Contains(text, "exceeded quota: ")
 }
 

@@ -42,8 +42,7 @@ func (s *Syncer) syncKyma(ctx context.Context, b *bundle.Bundle) error {
 	return nil
 }
 
-// newKyma returns the Kyma to create in the runtime. It moves the pinned versions of modules from the spec to an
-// annotation.
+// newKyma returns the Kyma to create in the runtime. It moves pinned module versions from the spec to an annotation.
 func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = namespace, v1beta2.RuntimeKymaName
@@ -65,9 +64,9 @@ func (m agentMemory) restoredKyma(labels, annotations map[string]string) *v1beta
 	return kyma
 }
 
-// updateSeededKyma updates the spec of the runtime's Kyma from a bundle that was created before the runtime's first
-// report. It does nothing for later bundles, or if another client wrote the spec. seededGeneration is the generation
-// after the last such update, or 0.
+// updateSeededKyma updates the runtime Kyma's spec from a bundle that was created before the runtime's first report. It
+// does nothing for later bundles, or if another client wrote the spec. seededGeneration is the generation after the
+// last such update, or 0.
 //
 // The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the modules
 // requested in the first report would differ from the modules that the bundle installs.
@@ -87,7 +86,7 @@ func updateSeededKyma(kyma *v1beta2.Kyma, b *bundle.Bundle, seededGeneration int
 	}
 }
 
-// isOwnSpec reports whether the agent is the only field manager of the spec of an object, according to managedFields.
+// isOwnSpec reports whether the agent is the only field manager for an object's spec, according to managedFields.
 func isOwnSpec(entries []metav1.ManagedFieldsEntry) bool {
 	own := false
 	for _, entry := range entries {

@@ -72,11 +72,11 @@ func (s *Syncer) syncManifest(
 // createManifest creates a Manifest, or restores it if another client deleted it.
 func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error {
 	if known, err := s.Restorer.restoreOne(ctx, want.Name); known || err != nil {
-		return err // the next reconciliation updates the spec of the restored Manifest
+		return err // the next reconciliation updates the restored Manifest's spec
 	}
 	manifest := newManifest(want)
 	if len(want.Inherited) > 0 {
-		// The field Restoring of the record stops the installer until the inherited objects are in the Manifest's
+		// The field Restoring in the record stops the installer until the inherited objects are in the Manifest's
 		// inventory.
 		manifest.Annotations = maps.Clone(want.Annotations)
 		if err := s.Records.Set(&manifest, record.Record{Restoring: true}); err != nil {
@@ -92,7 +92,7 @@ func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error
 	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
 }
 
-// updateRemoved updates the Manifest of a module that is being removed, see updateBeforeRemoval.
+// updateRemoved updates the Manifest for a module that is being removed, see updateBeforeRemoval.
 func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
@@ -104,8 +104,8 @@ func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate m
 	return s.updateBeforeRemoval(ctx, manifest, want, gate)
 }
 
-// updateBeforeRemoval updates a Manifest that is being deleted, because the removal may need the operator of a newer
-// version. It keeps the default CR of the Manifest's spec, because the installer must still delete this CR. It skips
+// updateBeforeRemoval updates a Manifest that is being deleted, because the removal may need a newer version's
+// operator. It keeps the default CR in the Manifest's spec, because the installer must still delete this CR. It skips
 // unmanaged Manifests, and Manifests that another client deleted.
 func (s *Syncer) updateBeforeRemoval(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
@@ -117,7 +117,7 @@ func (s *Syncer) updateBeforeRemoval(
 	return s.updateManifest(ctx, manifest, want)
 }
 
-// updateManifest updates the metadata and the spec of an existing Manifest.
+// updateManifest updates an existing Manifest's metadata and spec.
 func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if manifest.DeletionTimestamp.IsZero() && record.HasUnverifiedRemoval(manifest) {
 		if err := s.clearRemoval(ctx, manifest); err != nil {
@@ -201,7 +201,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged
 	return nil
 }
 
-// clearRemoval removes the entry of markRemoval from the Manifest's record, because a bundle requests the module again.
+// clearRemoval removes markRemoval's entry from the Manifest's record, because a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if err := s.Restorer.clearRemoval(ctx, m); err != nil {
 		return err
@@ -212,12 +212,12 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// updateRecord changes the signed record in an annotation of a Manifest.
+// updateRecord changes the signed record in a Manifest's annotation.
 func (s *Syncer) updateRecord(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
 	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(fieldOwner))
 }
 
-// fromBundle lists those annotations of the agent that a bundle can set on a Manifest.
+// fromBundle lists the agent's annotations that a bundle can set on a Manifest.
 var fromBundle = []string{
 	v1beta2.AnnotationCustomStateCheck, v1beta2.AnnotationRecreate, v1beta2.AnnotationUsesValues,
 	v1beta2.AnnotationRequiresFeatures,
@@ -229,7 +229,7 @@ var labelsFromBundle = []string{
 	v1beta2.LabelMandatoryModule,
 }
 
-// completeManifest returns a Manifest of the bundle with the labels and annotations that the agent adds, such as the
+// completeManifest returns a Manifest from the bundle with the labels and annotations that the agent adds, such as the
 // module's name, image rules and values. It removes the agent's other annotations from the bundle's Manifest, because a
 // bundle must not replace the state that the agent records in them.
 func completeManifest(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
@@ -267,7 +267,7 @@ func completeManifest(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 const agentDomain = "kyma-pull.dev"
 
 // imageRules returns the value of the annotation with the rules for a module's images: mirrors, paths and the pull
-// Secret. A module with a proof of release must pin its images, so the rules require digests.
+// Secret. A module with a release proof must pin its images, so the rules require digests.
 func imageRules(release []bundle.Content, settings bundle.Settings) string {
 	rules := bundle.ImageRules{
 		Settings: bundle.Settings{

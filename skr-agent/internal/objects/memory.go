@@ -18,24 +18,24 @@ import (
 // agentMemory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
 // deletes them.
 type agentMemory struct {
-	// Kyma is the last known spec of the runtime's Kyma. It is nil if unknown.
+	// Kyma is the runtime Kyma's last known spec. It is nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
 	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []savedManifest `json:"manifests,omitempty"`
-	// Checks contains the results of module checks, sorted by module.
+	// Checks contains module check results, sorted by module.
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// savedManifest is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
+// savedManifest is the saved copy of a Manifest. Synced is the inventory with its module's objects.
 type savedManifest struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Revision is the highest known revision of the Manifest's record.
+	// Revision is the Manifest record's highest known revision.
 	Revision int64 `json:"revision,omitempty"`
 	// RemovalUID is the UID of a Manifest whose removal the bundle requests. It is empty for other Manifests.
 	RemovalUID types.UID `json:"leaving,omitempty"`
@@ -46,8 +46,8 @@ type savedManifest struct {
 
 // observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
 // kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
-// not begun, or if b is nil. records reads the signed records of the Manifests. inventories contains the objects that
-// another client removed from the inventories of the Manifests. It can be nil.
+// not begun, or if b is nil. records reads the Manifests' signed records. inventories contains the objects that another
+// client removed from the Manifests' inventories. It can be nil.
 func (m agentMemory) observe(
 	records record.Store, inventories *record.Inventories, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest,
 	b *bundle.Bundle,
@@ -91,7 +91,7 @@ func (m agentMemory) observe(
 	return next
 }
 
-// keepRecord replaces the record with the record of another copy.
+// keepRecord replaces the record with another copy's record.
 func (r *savedManifest) keepRecord(from *savedManifest) {
 	delete(r.Annotations, v1beta2.AnnotationRecord)
 	text, has := from.Annotations[v1beta2.AnnotationRecord]
@@ -104,8 +104,8 @@ func (r *savedManifest) keepRecord(from *savedManifest) {
 	r.Annotations[v1beta2.AnnotationRecord] = text
 }
 
-// isBeingRemoved reports whether the bundle requests the removal of a live Manifest whose record does not contain the
-// removal yet. The Manifest comes from a cache, which can be outdated.
+// isBeingRemoved reports whether the bundle removes a live Manifest whose record does not contain the removal yet. The
+// Manifest comes from a cache, which can be outdated.
 func (r *savedManifest) isBeingRemoved(live *v1beta2.Manifest) bool {
 	return r.RemovalUID != "" && r.RemovalUID == live.UID && !r.RemovalRecorded && live.DeletionTimestamp.IsZero()
 }
@@ -132,8 +132,8 @@ func (m agentMemory) withRemoval(name string, uid types.UID) agentMemory {
 type recovery struct {
 	// createKyma is true if the runtime's Kyma must be created again.
 	createKyma bool
-	// release contains Manifests that another client is deleting. The agent removes their finalizers and keeps the
-	// objects of their modules.
+	// release contains Manifests that another client is deleting. The agent removes their finalizers and keeps their
+	// modules' objects.
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
 	restore []savedManifest

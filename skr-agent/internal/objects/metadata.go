@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata sets the labels and annotations of the bundle on an object. It removes the labels and annotations that
-// the agent set earlier, and keeps those of other clients.
+// keepMetadata sets the bundle's labels and annotations on an object. It removes the labels and annotations that the
+// agent set earlier, and keeps other clients' labels and annotations.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	// The annotation with pinned versions belongs to the runtime's admin, even if the agent created it.
@@ -22,7 +22,7 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 }
 
 // mergeMetadata returns the live labels or annotations with the desired entries. own contains the entries that the
-// agent applied earlier. mergeMetadata removes the entries of own that desired does not contain.
+// agent applied earlier. mergeMetadata removes entries in own that desired does not contain.
 func mergeMetadata(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -32,7 +32,7 @@ func mergeMetadata(live, desired map[string]string, own map[string]bool) map[str
 	return mergeEntries(kept, desired)
 }
 
-// ownMetadata returns the names of the labels and annotations that the agent applied, according to managedFields.
+// ownMetadata returns the label and annotation names that the agent applied, according to managedFields.
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
@@ -55,8 +55,8 @@ func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[s
 	return labels, annotations
 }
 
-// addNames adds the names of labels or annotations to names. The keys of fields come from managedFields and have the
-// form f:NAME.
+// addNames adds label or annotation names to names. The keys in fields come from managedFields and have the format
+// f:NAME.
 func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 	for field := range fields {
 		if name, is := strings.CutPrefix(field, "f:"); is {

@@ -1,5 +1,5 @@
-// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It
-// removes a Manifest only if the bundle lists its module among the removals.
+// Package objects writes a verified bundle's Kyma, module catalog and Manifests to the runtime. It removes a Manifest
+// only if the bundle lists its module among the removals.
 package objects
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Syncer writes the objects of a bundle to one runtime. It is not safe for concurrent use.
+// Syncer writes a bundle's objects to one runtime. It is not safe for concurrent use.
 type Syncer struct {
 	Client client.Client
 	// Uncached reads from the API server. The cache lacks lifecycle-manager's objects and managedFields.
@@ -42,18 +42,18 @@ type Syncer struct {
 	labels   appliedLabels
 	takeover takeover.Phases
 
-	// seededGeneration is the generation of the runtime's Kyma after the agent last changed its spec. 0 if this process
-	// has not changed it.
+	// seededGeneration is the runtime Kyma's generation after the agent last changed its spec. 0 if this process has
+	// not changed it.
 	seededGeneration int64
 	progress
 }
 
 const namespace = v1beta2.RuntimeNamespace
 
-// allObjects is the object name in a Failure if all objects of a kind could not be listed.
+// allObjects is the object name in a Failure if a kind's objects could not be listed.
 const allObjects = "*"
 
-// Sync writes the objects of a bundle. It skips the Manifests of modules in contentErrors, because their content is
+// Sync writes a bundle's objects. It skips the Manifests for modules in contentErrors, because their content is
 // missing. It also skips Manifests whose upgrade must wait. An object that cannot be written does not block other
 // objects.
 func (s *Syncer) Sync(
@@ -85,8 +85,8 @@ func (s *Syncer) Sync(
 }
 
 // SyncStaged is the part of Sync that the agent can run while it fetches module content. It writes the Manifests,
-// except those of modules in pendingErrors, whose content is missing. It does not remove modules. The next call to Sync
-// returns the failures of SyncStaged.
+// except for modules in pendingErrors, whose content is missing. It does not remove modules. The next call to Sync
+// returns SyncStaged's failures.
 func (s *Syncer) SyncStaged(
 	ctx context.Context, b *bundle.Bundle, pendingErrors map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -195,7 +195,7 @@ func (s *Syncer) deleteObject(ctx context.Context, object client.Object, kind st
 	return nil
 }
 
-// deleteAll removes all objects of a Kyma that was deleted in the control plane: first modules, then sealed Secrets
+// deleteAll removes all objects for a Kyma that was deleted in the control plane: first modules, then sealed Secrets
 // and the catalog, and finally the runtime's Kyma.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
@@ -214,17 +214,16 @@ func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	}
 }
 
-// labelInterval is the interval between two checks of the namespace's labels, which the agent does not watch.
+// labelInterval is the interval between checks of the namespace's labels, which the agent does not watch.
 const labelInterval = time.Minute
 
-// appliedLabels contains the labels that the agent last set on its namespace, and the time of this change.
+// appliedLabels contains the labels that the agent last set on its namespace, and when it set them.
 type appliedLabels struct {
 	labels    map[string]string
 	changedAt time.Time
 }
 
-// labelNamespace sets the labels of the agent's namespace: the label managed-by, and the labels in the bundle's
-// settings.
+// labelNamespace sets labels on the agent's namespace: the label managed-by, and the labels in the bundle's settings.
 func (s *Syncer) labelNamespace(ctx context.Context, settings map[string]string, now time.Time) error {
 	want := mergeEntries(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
 	if s.Label == nil || maps.Equal(want, s.labels.labels) && now.Before(s.labels.changedAt.Add(labelInterval)) {
@@ -241,25 +240,24 @@ func (s *Syncer) labelNamespace(ctx context.Context, settings map[string]string,
 	return nil
 }
 
-// progress records which Manifests of a bundle are written. The installer reads it before it deletes an object that
+// progress records which of a bundle's Manifests are written. The installer reads it before it deletes an object that
 // another module may take over.
 type progress struct {
 	// writtenBundle is the digest of the last bundle that was written completely. isComplete is false while a newer
 	// bundle is being written.
 	writtenBundle string
 	isComplete    atomic.Bool
-	// unwritten contains the Manifests of the bundle that the runtime's Manifests do not match yet. published contains
-	// those of the last complete call to Sync.
+	// unwritten contains the bundle's Manifests that the runtime's Manifests do not match yet. published contains the
+	// Manifests from the last complete call to Sync.
 	unwritten []v1beta2.Manifest
 	published atomic.Pointer[[]v1beta2.Manifest]
 }
 
-// IsIncomplete reports whether Manifests of the latest bundle are still being written. It is safe for concurrent use.
+// IsIncomplete reports whether the latest bundle's Manifests are still being written. It is safe for concurrent use.
 func (s *progress) IsIncomplete() bool { return !s.isComplete.Load() }
 
-// Unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet, for example
-// because an upgrade waits for its maintenance window. It is safe for concurrent use. Callers must not modify the
-// result.
+// Unwritten returns the latest bundle's Manifests that the runtime's Manifests do not match yet, for example because an
+// upgrade waits for its maintenance window. It is safe for concurrent use. Callers must not modify the result.
 func (s *progress) Unwritten() []v1beta2.Manifest {
 	if published := s.published.Load(); published != nil {
 		return *published
@@ -294,7 +292,7 @@ type settledObjects struct {
 	versions  map[string]string // UID and resource version of each matching object; the key is KIND/NAME
 }
 
-// reset drops all records if the content of the bundle changed.
+// reset drops all records if the bundle's content changed.
 func (s *settledObjects) reset(b *bundle.Bundle) {
 	if settings := imageRules(nil, b.State.Settings); s.versions == nil || settings != s.settings ||
 		!maps.Equal(b.Statement.Predicate.Values, s.values) ||

@@ -23,20 +23,20 @@ import (
 type Restorer struct {
 	// Client can read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
-	// Signer signs the Secret and the records of Manifests with the agent's key. The Restorer ignores a Secret with
+	// Signer signs the Secret and the Manifests' records with the agent's key. The Restorer ignores a Secret with
 	// another signature.
 	Signer trust.Signer
-	// Revisions contains the revisions of the records of Manifests. It can be nil.
+	// Revisions contains the revisions of the Manifests' records. It can be nil.
 	Revisions *record.Revisions
-	// Inventories contains the inventories of Manifests. It can be nil.
+	// Inventories contains the Manifests' inventories. It can be nil.
 	Inventories *record.Inventories
 
 	memory agentMemory
-	// saved is the content of the Secret. It is nil if this process has not read or written the Secret.
+	// saved is the Secret's content. It is nil if this process has not read or written the Secret.
 	saved  []byte
 	loaded bool
 	// restoredVersions identifies the Kyma and the Manifests at the last successful call to Restore. restoredBundle is
-	// the bundle of this call. Restore does nothing while both are unchanged.
+	// the bundle in this call. Restore does nothing while both are unchanged.
 	restoredVersions string
 	restoredBundle   *bundle.Bundle
 }
@@ -54,7 +54,7 @@ func (k *Restorer) observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *
 // client deletes a Manifest, Restore keeps the module's objects and creates the Manifest again. b is the last accepted
 // bundle, or nil.
 //
-// Restore returns the names of the restored objects. The error joins the errors of all steps that failed.
+// Restore returns the names of the restored objects. The error joins the errors from all failed steps.
 func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
 	if err := k.loadMemory(ctx); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 		restored, err := k.restoreManifests(ctx, todo.restore)
 		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.unfinished))
 	}
-	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
+	// If the Secret cannot be written, for example because of a quota, continue with this process's memory.
 	problems := []error{k.saveMemory(ctx, k.observe(kyma, manifests, b))}
 	todo := k.memory.planRecovery(kyma, manifests, b)
 	if todo.createKyma {
@@ -110,8 +110,8 @@ func (k *Restorer) restoreManifests(ctx context.Context, all []savedManifest) (r
 	return restored, errors.Join(problems...)
 }
 
-// UnremovedModules returns the modules that a bundle removes, and whose removal has not begun. Their Manifests can be
-// missing. b can be nil.
+// UnremovedModules returns the modules that a bundle removes but that the agent has not started to remove. Their
+// Manifests can be missing. b can be nil.
 func (k *Restorer) UnremovedModules(b *bundle.Bundle) []string {
 	if k == nil {
 		return nil
@@ -182,7 +182,7 @@ func (k *Restorer) restoreManifest(ctx context.Context, known savedManifest) (bo
 
 // restoreOne restores a Manifest that was deleted after the last call to Restore. It returns false if the memory does
 // not contain the Manifest. A Manifest that is created without the memory would have no inventory, so an upgrade or a
-// removal would not delete the objects of the installed version.
+// removal would not delete the installed version's objects.
 func (k *Restorer) restoreOne(ctx context.Context, name string) (known bool, err error) {
 	if k == nil {
 		return false, nil
@@ -210,7 +210,7 @@ func (k *Restorer) ListRestorable() []v1beta2.Manifest {
 	return manifests
 }
 
-// restoreInventories restores the inventories of Manifests that exist in the cluster.
+// restoreInventories restores the inventories for Manifests that exist in the cluster.
 func (k *Restorer) restoreInventories(ctx context.Context, all []savedManifest) error {
 	var problems []error
 	for _, known := range all {
@@ -220,8 +220,7 @@ func (k *Restorer) restoreInventories(ctx context.Context, all []savedManifest) 
 	return errors.Join(problems...)
 }
 
-// restoreExisting restores the inventory of an existing Manifest. It returns false if the inventory was already
-// restored.
+// restoreExisting restores an existing Manifest's inventory. It returns false if the inventory was already restored.
 func (k *Restorer) restoreExisting(ctx context.Context, known savedManifest) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
@@ -233,8 +232,8 @@ func (k *Restorer) restoreExisting(ctx context.Context, known savedManifest) (bo
 	return true, k.restoreInventory(ctx, manifest, known.Synced)
 }
 
-// restoreInventory writes the inventory of a Manifest. It then clears the field Restoring in the Manifest's record, so
-// that the installer reconciles the Manifest. An empty list does not change the inventory.
+// restoreInventory writes a Manifest's inventory. It then clears the field Restoring in the Manifest's record, so that
+// the installer reconciles the Manifest. An empty list does not change the inventory.
 func (k *Restorer) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
@@ -263,12 +262,12 @@ func (k *Restorer) createObject(ctx context.Context, object client.Object, kind 
 	return true, nil
 }
 
-// removeFinalizer removes the finalizer of a Manifest that another client deleted. The module's objects stay.
+// removeFinalizer removes the finalizer from a Manifest that another client deleted. The module's objects stay.
 func (k *Restorer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
-	// With the optimistic lock, the patch fails if the agent requests the removal of the module at the same time.
+	// With the optimistic lock, the patch fails if the agent requests the module's removal at the same time.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("remove the finalizer of Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
@@ -277,7 +276,7 @@ func (k *Restorer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) err
 }
 
 // recordRemoval records in the memory that a bundle removes a Manifest. Callers must call it before they delete the
-// Manifest. recordRemoval ignores an error of saving the memory, because the Manifest's record also contains the
+// Manifest. recordRemoval ignores an error from saving the memory, because the Manifest's record also contains the
 // removal.
 func (k *Restorer) recordRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
@@ -291,7 +290,7 @@ func (k *Restorer) recordRemoval(ctx context.Context, m *v1beta2.Manifest) error
 }
 
 // clearRemoval reverts recordRemoval: it records that the bundle does not remove the Manifest. Like recordRemoval, it
-// ignores an error of saving the memory.
+// ignores an error from saving the memory.
 func (k *Restorer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil

@@ -37,15 +37,14 @@ const (
 // Save writes the Secret with the memory again after the Secret was deleted.
 func (k *Restorer) Save(ctx context.Context) error {
 	if !k.loaded {
-		return nil // nothing to save before the first read of the Secret
+		return nil // nothing to save before the Secret was first read
 	}
 	k.saved, k.restoredVersions = nil, ""
 	return k.saveMemory(ctx, k.memory)
 }
 
-// ReadSavedRecords reads the revisions of the records of Manifests and the inventories of Manifests from the Secret
-// that a Restorer with this signer wrote. The installer needs both before it reads records. Both results are empty if
-// the content is damaged.
+// ReadSavedRecords reads the Manifests' record revisions and inventories from the Secret that a Restorer with this
+// signer wrote. The installer needs both before it reads records. Both results are empty if the content is damaged.
 func ReadSavedRecords(
 	ctx context.Context, uncached client.Client, signer trust.Signer,
 ) (*record.Revisions, *record.Inventories, error) {
@@ -165,7 +164,7 @@ func (k *Restorer) decodeMemory(data map[string][]byte) ([]byte, error) {
 	return text, err
 }
 
-// LoadChecks returns the saved results of module checks.
+// LoadChecks returns the saved module check results.
 func (k *Restorer) LoadChecks(ctx context.Context) ([]checks.Record, error) {
 	if err := k.loadMemory(ctx); err != nil {
 		return nil, err
@@ -173,7 +172,7 @@ func (k *Restorer) LoadChecks(ctx context.Context) ([]checks.Record, error) {
 	return k.memory.Checks, nil
 }
 
-// SaveChecks saves the results of module checks.
+// SaveChecks saves module check results.
 func (k *Restorer) SaveChecks(ctx context.Context, records []checks.Record) error {
 	if err := k.loadMemory(ctx); err != nil {
 		return err

@@ -15,7 +15,7 @@ type measurement struct {
 	valueBefore string
 }
 
-// Start runs the checks of modules when they are due, until ctx is done.
+// Start runs module checks when they are due, until ctx is done.
 func (r *Runner) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -40,7 +40,7 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// takeDue marks due measurements as running and returns them. It returns at most workersPerModule measurements of each
+// takeDue marks due measurements as running and returns them. It returns at most workersPerModule measurements per
 // module. next is the time until the next measurement, or 0 if no measurement is planned.
 func (r *Runner) takeDue(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
@@ -92,8 +92,8 @@ func (r *Runner) runMeasurement(ctx context.Context, m measurement) {
 	r.wakeUp()
 }
 
-// recordOutcome records the outcome of a measurement. It ignores the outcome if the module or the check changed during
-// the measurement. It reports whether the change requires a new report.
+// recordOutcome records a measurement's outcome. It ignores the outcome if the module or the check changed during the
+// measurement. It reports whether the change requires a new report.
 func (r *Runner) recordOutcome(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 // jobsSkippedMessage is the message for checks that use a Job. A check run skips these checks.
 const jobsSkippedMessage = "a check run does not start Jobs"
 
-// checkRun is a check run, which an operator requests. It runs each check of a module once.
+// checkRun is a check run, which an operator requests. It runs each of a module's checks once.
 type checkRun struct {
 	target  Target
 	started bool
-	// result is the result of the run. The run is complete if result.Measured is set.
+	// result is the run's result. The run is complete if result.Measured is set.
 	result bundle.ReportedCheckRun
 }
 
@@ -27,8 +27,8 @@ func (r *Runner) HasRun(id string) bool {
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the latest check run with a run of each check of the target. If problem is not empty,
-// the run measures nothing and its result contains the problem.
+// SetRun replaces the latest check run with a run of each of the target's checks. If problem is not empty, the run
+// measures nothing and its result contains the problem.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.wakeUp()
 }
 
-// RunResult returns the result of the latest check run, or nil if it is not complete.
+// RunResult returns the latest check run's result, or nil if it is not complete.
 func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 }
 
 // takeRun marks the waiting check run as started and returns it. It returns nil if no run is waiting. known is the
-// record of the module's regular checks.
+// record for the module's regular checks.
 func (r *Runner) takeRun() (run *checkRun, known checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,8 +67,7 @@ func (r *Runner) takeRun() (run *checkRun, known checks.Record) {
 	return r.run, known
 }
 
-// runOnce executes the checks of a run and records the results. It drops the results if another run has replaced this
-// run.
+// runOnce executes a run's checks and records the results. It drops the results if another run has replaced this run.
 func (r *Runner) runOnce(ctx context.Context, run *checkRun, known checks.Record) {
 	definitions := slices.Clone(run.target.Definitions)
 	for i := range definitions {

@@ -1,5 +1,5 @@
-// Package prove runs the checks of modules after the modules became ready. Its input is the modules with their
-// checks. Its output is the results for the report, and records of the measurements that the agent saves.
+// Package prove runs module checks after the modules became ready. Its input is the modules with their checks. Its
+// output is the results for the report, and records of the measurements that the agent saves.
 //
 // A single timer starts the next measurement. Checks run concurrently, so that a slow endpoint does not delay
 // other checks.
@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// workers limits the concurrent measurements of all modules. workersPerModule limits those of one module, so that a
-	// module with slow checks does not delay other modules.
+	// workers limits concurrent measurements for all modules together. workersPerModule limits them for one module, so
+	// that a module with slow checks does not delay other modules.
 	workers, workersPerModule = 8, 2
 	// roundingInterval is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
 	roundingInterval = time.Second
@@ -51,7 +51,7 @@ type Options struct {
 	// ValueBefore returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
 	// values.
 	ValueBefore func(context.Context, Target, checks.Definition) string
-	// OnChange is called after the result of a check changed.
+	// OnChange is called after a check's result changed.
 	OnChange func()
 	Now      func() time.Time
 }
@@ -87,7 +87,7 @@ func New(options Options) *Runner {
 	}
 }
 
-// Restore restores the records that a previous process saved. The next call of Set drops the records of modules that
+// Restore restores the records that a previous process saved. The next call to Set drops the records for modules that
 // are not among its targets.
 func (r *Runner) Restore(records []checks.Record) {
 	r.mu.Lock()
@@ -98,8 +98,7 @@ func (r *Runner) Restore(records []checks.Record) {
 	r.saved, r.savedAt = r.copyRecords(), r.Now()
 }
 
-// Set replaces the modules whose checks run. If a module gets another version, the measurement of its checks
-// starts again.
+// Set replaces the modules whose checks run. If a module's version changes, its checks are measured from the beginning.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,8 +170,8 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 	_ = group.Wait() // ignore the error, which is always nil
 }
 
-// Results returns the check results of a module version, sorted by the name of the check. It returns nil if the version
-// has never been ready.
+// Results returns the check results for a module version, sorted by check name. It returns nil if the version has never
+// been ready.
 func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,8 +182,8 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	return checks.ReportedChecks(m.States)
 }
 
-// UnsavedRecords returns all records, and whether the agent must save them. Changes of counts alone do not require a
-// save until saveInterval has passed.
+// UnsavedRecords returns all records, and whether the agent must save them. If only counts change, a save is not
+// required until saveInterval has passed.
 func (r *Runner) UnsavedRecords() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

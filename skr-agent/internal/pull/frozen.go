@@ -10,12 +10,12 @@ import (
 
 // rootCheck is the result of verifying the last accepted bundle with the newest root of trust.
 type rootCheck struct {
-	bundle, root string // digest of the verified bundle, and content of the root of trust
+	bundle, root string // the verified bundle's digest, and the root of trust's content
 	reason       string
 }
 
-// FrozenReason returns the reason why the last accepted bundle must not change the versions of modules: the bundle
-// expired, or the newest root of trust would refuse it. It returns "" if the bundle can change versions.
+// FrozenReason returns the reason why the last accepted bundle must not change module versions: the bundle expired, or
+// the newest root of trust would refuse it. It returns "" if the bundle can change versions.
 //
 // An upgrade can wait for a maintenance window. Without this check, it would start even if an operator has revoked the
 // bundle's key or a release key since the agent accepted the bundle.
@@ -49,7 +49,7 @@ func (p *Puller) distrustReason(ctx context.Context, root trust.Root) (string, e
 			b.Statement.Predicate.Epoch, root.Version, root.Epoch), nil
 	}
 	state := b.State
-	// Omit the mirrors from the check. They include the mirrors of this cluster, which are allowed even if the root has
+	// Omit the mirrors from the check. They include this cluster's mirrors, which are allowed even if the root has
 	// release keys.
 	state.Settings.Mirrors = nil
 	refused, err := intake.CheckReleases(ctx, p.readProof, root, state, p.CurrentTime())

@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A fleet's registry can move. The settings of a bundle then announce the next location, and the agent polls both
-// locations. It uses the location with the newest bundle, even after a restart.
+// A fleet's registry can move. A bundle's settings then announce the next location, and the agent polls both locations.
+// It uses the location with the newest bundle, even after a restart.
 
-// location contains the current location of the fleet's registry, and the announced next location.
+// location contains the fleet registry's current location, and the announced next location.
 type location struct {
 	// current is the current location.
 	current store.Store
@@ -32,7 +32,7 @@ const (
 	skipInterval = 10 * time.Minute
 )
 
-// savedLocation is the location of the fleet's registry that the agent saves in its state. Installed is the configured
+// savedLocation is the fleet registry's location that the agent saves in its state. Installed is the configured
 // location, and Current is the location that the agent uses. If an operator configures a location other than Installed,
 // the agent ignores Current.
 type savedLocation struct {
@@ -71,8 +71,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// shareCredentials lets requests to the hosts of the current and the announced location use the credentials of the
-// configured registry host. It skips hosts that have their own credentials.
+// shareCredentials lets requests to the current and the announced location's hosts use the configured registry host's
+// credentials. It skips hosts that have their own credentials.
 func (p *Puller) shareCredentials() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
@@ -87,8 +87,8 @@ func (p *Puller) shareCredentials() {
 	p.Registries.ShareCredentials(hostOf(p.ConfiguredLocation), hosts...)
 }
 
-// openAnnounced reads the next location from the settings of the last accepted bundle and opens it. It does nothing if
-// the configured location is a folder.
+// openAnnounced reads the next location from the last accepted bundle's settings and opens it. It does nothing if the
+// configured location is a folder.
 func (p *Puller) openAnnounced() error {
 	if p.Registries == nil || store.IsLayout(p.ConfiguredLocation) {
 		return nil
@@ -108,7 +108,7 @@ func (p *Puller) openAnnounced() error {
 }
 
 // Pull reads the current location and accepts a newer bundle. It reports whether the last accepted bundle changed. The
-// error is a *refusal.Error, or the error of reading the registry.
+// error is a *refusal.Error, or an error from reading the registry.
 //
 // If the current location has no newer bundle, Pull also reads the announced and the configured location. It switches
 // to a location with a newer bundle. If the current location cannot be read, it switches to a location that can be

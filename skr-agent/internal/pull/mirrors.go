@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// withClusterMirrors returns a copy of a bundle in which the mirrors of this cluster override the mirrors of the
-// bundle's settings.
+// withClusterMirrors returns a copy of a bundle in which this cluster's mirrors override the mirrors in the bundle's
+// settings.
 func (p *Puller) withClusterMirrors(b bundle.Bundle) *bundle.Bundle {
 	if len(p.Mirrors) == 0 {
 		return &b

@@ -28,7 +28,7 @@ import (
 
 // Options configure a Puller.
 type Options struct {
-	// ConfiguredLocation is the configured location of the fleet's registry or folder.
+	// ConfiguredLocation is the configured location for the fleet's registry or folder.
 	ConfiguredLocation store.Store
 	Registries         *store.Registries
 	// Client reads from the API server.
@@ -41,9 +41,9 @@ type Options struct {
 	// bundle or root of trust.
 	Key trust.Signer
 	Now func() time.Time
-	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
+	// Mirrors contains this cluster's mirrors. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// AllowsMove is true if the enrollment token allows a move of the runtime to another control plane. The Puller then
+	// AllowsMove is true if the enrollment token allows the runtime to move to another control plane. The Puller then
 	// ignores saved state that is older than the token.
 	AllowsMove bool
 	// If Preview is true, the Puller verifies bundles without writing state.
@@ -135,7 +135,7 @@ func (p *Puller) CurrentTime() time.Time {
 // because cluster users can edit Secrets.
 //
 // Restore returns an error if the saved state is damaged or not signed with the agent's key. Such a state cannot
-// replace the pinned root of trust, the bundle or the location. It can only raise the minimum sequences of the next
+// replace the pinned root of trust, the bundle or the location. It can only raise the minimum sequences for the next
 // bundle and the next report.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.readSecret(ctx)
@@ -204,7 +204,7 @@ func (p *Puller) isReplaced(accepted bundle.Accepted) bool {
 	return p.AllowsMove && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
 
-// CurrentTrust returns the current trust of the runtime, with the newest verified root and the last accepted bundle.
+// CurrentTrust returns the runtime's current trust, with the newest verified root and the last accepted bundle.
 func (p *Puller) CurrentTrust() bundle.Trust {
 	trusted := p.Trust
 	trusted.Last = p.accepted
@@ -291,14 +291,14 @@ func (p *Puller) installedVersions(ctx context.Context) (map[string]string, erro
 	return autonomy.MinimumVersions(p.current, manifests.Items), nil
 }
 
-// readProof reads a proof of release from the content store or, if it is missing there, from the registry.
+// readProof reads a release proof from the content store or, if it is missing there, from the registry.
 func (p *Puller) readProof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	// A root with release keys does not trust the publisher's mirrors, so use only the mirrors of this cluster.
+	// A root with release keys does not trust the publisher's mirrors, so use only this cluster's mirrors.
 	return p.contentReader().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
@@ -324,14 +324,14 @@ func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// dropRefusals drops the recorded refusals of bundles or, if ofRoots is true, of roots of trust.
+// dropRefusals drops the recorded bundle refusals or, if ofRoots is true, root of trust refusals.
 func (p *Puller) dropRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots
 	})
 }
 
-// storeBundle stores the documents of a bundle before its manifest. After a crash, a saved manifest thus always has its
+// storeBundle stores a bundle's documents before its manifest. After a crash, a saved manifest thus always has its
 // documents.
 func (p *Puller) storeBundle(ctx context.Context, next intake.OpenedBundle, manifest []byte) error {
 	if p.Preview {

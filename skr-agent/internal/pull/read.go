@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// SavedState identifies the saved state of an agent. Key is the public key of this agent.
+// SavedState identifies the saved state of an agent. Key is this agent's public key.
 type SavedState struct {
 	Client    client.Client
 	Namespace string

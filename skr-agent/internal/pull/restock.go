@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// VerifyContents verifies stored blobs. It deletes damaged blobs and returns the digests of damaged and missing blobs.
+// VerifyContents verifies stored blobs. It deletes damaged blobs and returns damaged and missing blobs' digests.
 func (p *Puller) VerifyContents(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
@@ -27,8 +27,8 @@ func (p *Puller) VerifyContents(ctx context.Context, suspects []digest.Digest) (
 	return lost, nil
 }
 
-// StageDocuments stores missing documents and proofs of release of the last accepted bundle. Restore needs the
-// documents after a restart.
+// StageDocuments stores the last accepted bundle's missing documents and release proofs. Restore needs the documents
+// after a restart.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
@@ -63,7 +63,7 @@ func (p *Puller) storeIfMissing(ctx context.Context, d digest.Digest, read func(
 	return p.Store.Put(ctx, d, data)
 }
 
-// readDocument reads a document of the last accepted bundle from the registry.
+// readDocument reads one of the last accepted bundle's documents from the registry.
 func (p *Puller) readDocument(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
 	repository, err := p.location.current.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {

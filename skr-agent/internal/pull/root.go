@@ -30,8 +30,8 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot reads newer versions of the root of trust from the registry. It verifies each version with its predecessor
-// and stores the newest valid version. It records an invalid version as refused.
+// followRoot reads newer root of trust versions from the registry. It verifies each version with its predecessor and
+// stores the newest valid version. It records an invalid version as refused.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.location.current, p.Trust.Root)

@@ -16,19 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxUnsavedTime limits how far the sequences of sent reports are ahead of the saved one. During this time, the agent
-// does not save the sequences of new reports, because sequences follow the clock.
+// maxUnsavedTime limits how far sent reports' sequences are ahead of the saved sequence. During this time, the agent
+// does not save new reports' sequences, because sequences follow the clock.
 const maxUnsavedTime = time.Minute
 
-// annotationReporter is an annotation of StateSecret with the instance ID of the agent that sent the last report. It is
-// not a key of the Secret, because agents of version 0.1.0 would include that key in the signed text.
+// annotationReporter is an annotation on StateSecret with the instance ID of the agent that sent the last report. It is
+// not a key of the Secret, because version 0.1.0 agents would include that key in the signed text.
 const annotationReporter = "kyma-pull.dev/reporter"
 
 // ReportedSequence returns the saved sequence of reports, or 0 before the first report. If the clock was set back, it
-// returns a sequence that is at least as high as that of the last sent report. It reads the Secret, because another
-// replica of the agent can have sent a report as the leader.
+// returns a sequence that is at least as high as the last sent report's sequence. It reads the Secret, because another
+// agent replica can have sent a report as the leader.
 //
-// The sequence is ahead of the clock only if necessary. Otherwise, the agent of a copied or restored cluster could send
+// The sequence is ahead of the clock only if necessary. Otherwise, the agent in a copied or restored cluster could send
 // a sequence that the other agent already used.
 func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	saved, err := p.readSecret(ctx)
@@ -54,9 +54,9 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence and the sender of a sent report in the Secret, because the registry can be restored
-// from an older copy. It does not write other state, because another replica of the agent may have accepted a bundle.
-// It sends no request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
+// SaveReported saves a sent report's sequence and sender in the Secret, because the registry can be restored from an
+// older copy. It does not write other state, because another agent replica may have accepted a bundle. It sends no
+// request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {
@@ -102,7 +102,7 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	return err
 }
 
-// addReported sets the sequence and the sender of the last sent report in secret.
+// addReported sets the last sent report's sequence and sender in secret.
 func (p *Puller) addReported(secret *corev1.Secret) {
 	if p.reporter != "" {
 		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationReporter, p.reporter)
@@ -125,7 +125,7 @@ func (p *Puller) restoreReported(secret *corev1.Secret) error {
 	return nil
 }
 
-// readAccepted reads the sequence, digest and times of the last accepted bundle from the saved state.
+// readAccepted reads the last accepted bundle's sequence, digest and times from the saved state.
 func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted, err error) {
 	if len(state[stateAccepted]) > 0 {
 		if err = json.Unmarshal(state[stateAccepted], &accepted); err != nil {
@@ -135,8 +135,8 @@ func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted
 	return accepted, err
 }
 
-// restoreMinimum restores the position of the last accepted bundle, its epoch and sequence, if it is higher than the
-// current position. It does not restore the bundle itself. The agent then refuses older bundles.
+// restoreMinimum restores the last accepted bundle's position, its epoch and sequence, if it is higher than the current
+// position. It does not restore the bundle itself. The agent then refuses older bundles.
 func (p *Puller) restoreMinimum(state map[string][]byte) error {
 	accepted, err := p.readAccepted(state)
 	if err == nil && !p.isReplaced(accepted) && cmp.Or(

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// signaturePrefix is the prefix of the signed text of a saved state. The prefix ensures that a signature for another
-// purpose is not valid for a state, although it is made with the same key.
+// signaturePrefix is the prefix in a saved state's signed text. The prefix ensures that a signature for another purpose
+// is not valid for a state, although it is made with the same key.
 const signaturePrefix = "kyma-pull agent state v1\n"
 
 // signedText returns the text of a saved state that the agent signs. It omits the sequence of the last report, which

@@ -22,26 +22,26 @@ const (
 	stageBytes   = 4 << 20
 )
 
-// errNotFetched is the error of a module whose content is not fetched yet.
+// errNotFetched is the error for a module whose content is not fetched yet.
 var errNotFetched = errors.New("the content is being fetched")
 
-// Staging fetches and stores the content of all modules in several calls. It is not safe for concurrent use.
+// Staging fetches and stores all modules' content in several calls. It is not safe for concurrent use.
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of the blobs in the content store. It is nil before the first call of Continue.
-	// pending contains the blobs to fetch.
+	// stored contains the digests of blobs in the content store. It is nil before the first call to Continue. pending
+	// contains the blobs to fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
-	// failed contains the errors of blobs that could not be stored.
+	// failed contains the errors for blobs that could not be stored.
 	failed map[digest.Digest]error
 	// If isSequential is true, blobs are stored one after another. Several incomplete blobs could exceed a tight
 	// quota for Secrets.
 	isSequential bool
 }
 
-// StartStaging returns a Staging for the content of a desired state. previousErrors contains the errors of modules
-// that failed earlier. Their content comes last, so that an unresponsive registry does not delay other modules.
+// StartStaging returns a Staging for a desired state's content. previousErrors contains the errors for modules that
+// failed earlier. Their content comes last, so that an unresponsive registry does not delay other modules.
 func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -59,7 +59,7 @@ func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[stri
 }
 
 // Continue fetches content for about this duration. done is true if it has tried to fetch all of it. problems contains
-// the error of each module with missing content. err is the error of listing the stored blobs.
+// the error for each module with missing content. err is the error from listing the stored blobs.
 func (s *Staging) Continue(
 	ctx context.Context, duration time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -142,7 +142,7 @@ func (s *Staging) IsMissing(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
 
-// contentErrors returns the error of each module whose content could not be stored.
+// contentErrors returns the error for each module whose content could not be stored.
 func (s *Staging) contentErrors() map[string]error {
 	problems := map[string]error{}
 	for _, m := range s.modules {
@@ -155,7 +155,7 @@ func (s *Staging) contentErrors() map[string]error {
 	return problems
 }
 
-// PendingErrors returns the errors of modules whose content could not be stored or is not fetched yet.
+// PendingErrors returns the errors for modules whose content could not be stored or is not fetched yet.
 func (s *Staging) PendingErrors() map[string]error {
 	waiting := s.contentErrors()
 	for _, m := range s.modules {

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Agents of version 0.1.0 kept the record in these annotations. The first change to a record replaces them. Until then,
-// an agent that is rolled back to 0.1.0 still finds them.
+// Version 0.1.0 agents kept the record in these annotations. The first change to a record replaces them. Until then, an
+// agent that is rolled back to 0.1.0 still finds them.
 const (
 	formerApplied          = "kyma-pull.dev/applied"
 	formerAppliedSignature = "kyma-pull.dev/applied-signature"
@@ -30,9 +30,9 @@ var former = []string{
 	formerRestoring, formerReleased,
 }
 
-// readFormer returns the record in the annotations of version 0.1.0. Only the applied version has a signature. The
-// inherited objects are accepted only together with a signed applied version, because any client could otherwise write
-// them. A removal must be recorded again, because a bundle still requests it.
+// readFormer returns the record in version 0.1.0's annotations. Only the applied version has a signature. The inherited
+// objects are accepted only together with a signed applied version, because any client could otherwise write them. A
+// removal must be recorded again, because a bundle still requests it.
 func (b Store) readFormer(m *v1beta2.Manifest) Record {
 	r := readFormerUnverified(m)
 	r.Removal = ""

@@ -8,12 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Inventories contains the last inventory of each Manifest that the agent wrote. A client with write access to the
-// status of a Manifest could otherwise remove entries, and the agent would not delete these objects. It is safe for
+// Inventories contains the last inventory that the agent wrote for each Manifest. A client with write access to a
+// Manifest's status could otherwise remove entries, and the agent would not delete these objects. It is safe for
 // concurrent use. A nil Inventories is empty.
 //
 // An inventory can contain objects that the agent has deleted or given to another module since. That is safe, because
-// the agent deletes only objects with the annotations of their module.
+// the agent deletes only objects with their module's annotations.
 type Inventories struct {
 	mu     sync.Mutex // guards byName
 	byName map[types.NamespacedName][]v1beta2.Resource
@@ -24,7 +24,7 @@ func NewInventories() *Inventories {
 	return &Inventories{byName: map[types.NamespacedName][]v1beta2.Resource{}}
 }
 
-// Restore adds an inventory that an earlier process of the agent knew. It does not replace a newer inventory.
+// Restore adds an inventory that an earlier agent process knew. It does not replace a newer inventory.
 func (s *Inventories) Restore(m *v1beta2.Manifest, inventory []v1beta2.Resource) {
 	if s == nil {
 		return
@@ -36,7 +36,7 @@ func (s *Inventories) Restore(m *v1beta2.Manifest, inventory []v1beta2.Resource)
 	}
 }
 
-// Record replaces the inventory of a Manifest with the inventory in its status.
+// Record replaces a Manifest's inventory with the inventory in its status.
 func (s *Inventories) Record(m *v1beta2.Manifest) {
 	if s == nil {
 		return
@@ -46,7 +46,7 @@ func (s *Inventories) Record(m *v1beta2.Manifest) {
 	s.byName[keyOf(m)] = m.Status.Synced
 }
 
-// Forget drops the inventory of a removed Manifest.
+// Forget drops a removed Manifest's inventory.
 func (s *Inventories) Forget(name types.NamespacedName) {
 	if s == nil {
 		return
@@ -56,8 +56,8 @@ func (s *Inventories) Forget(name types.NamespacedName) {
 	delete(s.byName, name)
 }
 
-// Missing returns the known objects that the inventory in the status of a Manifest does not contain, because another
-// client removed them. The version of an object does not matter.
+// Missing returns the known objects that the inventory in a Manifest's status does not contain, because another client
+// removed them. The version of an object does not matter.
 func (s *Inventories) Missing(m *v1beta2.Manifest) (missing []v1beta2.Resource) {
 	if s == nil {
 		return nil

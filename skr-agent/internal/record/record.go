@@ -1,19 +1,19 @@
 // Package record keeps the agent's memory of its own work on one Manifest: the applied version, recreated objects,
-// completed Jobs, inherited objects, and the progress of a removal, a restore or a return to lifecycle-manager. One
-// annotation of the Manifest contains the whole memory, signed with the agent's key.
+// completed Jobs, inherited objects, and the progress when a module is removed, restored or returned to
+// lifecycle-manager. One annotation on the Manifest contains the whole memory, signed with the agent's key.
 //
 // The signature covers the Manifest's namespace and name. A record that is absent, unreadable or too large means that
 // the agent does not know its earlier work, so it removes no module because of it. From a record without a valid
 // signature, for example after the agent got a new key, the agent reads only the parts that restrict the agent:
 //
-//   - the applied version, for reports and for the dry run before an upgrade. The agent does not correct drift of it.
+//   - the applied version, for reports and for the dry run before an upgrade. The agent does not correct its drift.
 //   - recreated objects and completed Jobs, which the agent neither deletes nor creates again.
 //   - the pause until a restore is complete, and the return to lifecycle-manager, which keeps the objects.
 //
 // It ignores the removal, which would delete objects, and the inherited objects, which extend the objects that the
 // agent can delete. A bundle that still requests them makes the agent record them again.
 //
-// A client with write access to Manifests can restore an earlier record of the same Manifest. The removal contains the
+// A client with write access to Manifests can restore an earlier record on the same Manifest. The removal contains the
 // Manifest's UID, so it has no effect on a restored Manifest.
 package record
 
@@ -35,14 +35,14 @@ type Record struct {
 	// Recreated contains the last version that the agent installed by deleting objects and creating them again, and these
 	// objects. The agent does not delete other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
-	// CompletedJobs contains the Jobs of a version that completed and were then deleted, and the Pods that completed. The
+	// CompletedJobs contains a version's Jobs that completed and were then deleted, and the Pods that completed. The
 	// agent does not create them again for this version.
 	CompletedJobs *CompletedJobs `json:"completedJobs,omitempty"`
-	// Inherited is the digest of the list of objects that the module inherited from lifecycle-manager. These objects
-	// are in the Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
+	// Inherited is a digest of the objects that the module inherited from lifecycle-manager. These objects are in the
+	// Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
 	Inherited string `json:"inherited,omitempty"`
-	// Removal is the UID of the Manifest if the agent removes its module because a bundle requests it. If a Manifest
-	// without this value is deleted, its module stays installed and the agent restores the Manifest.
+	// Removal is the Manifest's UID if the agent removes its module because a bundle requests it. If a Manifest without
+	// this value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
 	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps its objects.
 	Unmanaged bool `json:"unmanaged,omitempty"`
@@ -57,12 +57,12 @@ type Record struct {
 type Recreated struct {
 	// Version identifies the version.
 	Version string `json:"version"`
-	// Objects contains the UIDs of the deleted objects.
+	// Objects contains the deleted objects' UIDs.
 	Objects []types.UID `json:"objects"`
 }
 
-// CompletedJobs describes the completed Jobs and Pods of a version, and the started Jobs that Kubernetes deletes after
-// their completion.
+// CompletedJobs describes a version's completed Jobs and Pods, and the started Jobs that Kubernetes deletes after their
+// completion.
 type CompletedJobs struct {
 	// Version is the digest of the version.
 	Version string `json:"version"`
@@ -90,11 +90,11 @@ type AppliedVersion struct {
 	// Values is the value of v1beta2.AnnotationValues when the version was applied.
 	Values string `json:"values,omitempty"`
 	// ImagesOmitted is true if LocalizedImages and Images were too long for the record. The agent cannot render a
-	// version without its images again, so it does not correct the version's drift while another version cannot be
+	// version without its images again, so it does not correct the version's drift while a different version cannot be
 	// applied.
 	ImagesOmitted bool `json:"imagesLeftOut,omitempty"`
-	// InProgress is the Digest of another version that the agent has started to apply. From then on, the agent does not
-	// correct drift of this version.
+	// InProgress is the Digest of a different version that the agent has started to apply. From then on, the agent does
+	// not correct drift from this version.
 	InProgress string `json:"begun,omitempty"`
 	// Unconfirmed is true if the version is from a record without the agent's signature. The agent reports such a
 	// version, but does not correct its drift.
@@ -142,11 +142,11 @@ func RunningVersion(m *v1beta2.Manifest) string {
 
 // signedRecord is the JSON in the annotation: a record and its signature.
 type signedRecord struct {
-	// Signature is the signature of the record and the revision by the agent's key, in base64.
+	// Signature is the signature over the record and the revision with the agent's key, in base64.
 	Signature string `json:"signature,omitempty"`
 	// Revision increases with each change to the record.
 	Revision int64 `json:"revision,omitempty"`
-	// Record is the JSON of a value of the type Record.
+	// Record is the JSON for a value of type Record.
 	Record json.RawMessage `json:"record"`
 }
 
@@ -161,7 +161,7 @@ const (
 	signaturePrefix = "kyma-pull manifest record v1\n"
 )
 
-// ReadUnverified returns the record of a Manifest without a check of its signature. It is intended for reports, and for
+// ReadUnverified returns a Manifest's record without checking its signature. It is intended for reports, and for
 // decisions that also require a verified bundle.
 func ReadUnverified(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
@@ -179,7 +179,7 @@ func (r Record) isRemovalOf(m *v1beta2.Manifest) bool {
 	return r.Removal != "" && r.Removal == m.UID
 }
 
-// encode returns the JSON of a record. A record that is too long omits the image lists of the applied version.
+// encode returns a record as JSON. A record that is too long omits the image lists of the applied version.
 func encode(r Record) (string, error) {
 	text, err := json.Marshal(r)
 	if err == nil && len(text) > maxRecordBytes && r.Applied != nil {

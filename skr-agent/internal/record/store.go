@@ -18,15 +18,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Store reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
+// Store reads and writes Manifests' records. Without a Signer, no record has a valid signature.
 type Store struct {
 	Signer trust.Signer
 	// Revisions detects earlier records that another client restored. If nil, Store accepts them.
 	Revisions *Revisions
 }
 
-// Read returns the record of a Manifest. Without a valid signature, or if the record is an earlier one, the record
-// contains only the parts that restrict the agent.
+// Read returns a Manifest's record. Without a valid signature, or if the record is an earlier one, the record contains
+// only the parts that restrict the agent.
 func (b Store) Read(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
@@ -46,7 +46,7 @@ func (b Store) Read(m *v1beta2.Manifest) Record {
 	return r
 }
 
-// IsEarlier reports whether another client restored an earlier record of a Manifest, or deleted the record.
+// IsEarlier reports whether another client restored a Manifest's earlier record, or deleted the record.
 func (b Store) IsEarlier(m *v1beta2.Manifest) bool {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
@@ -60,13 +60,13 @@ func (b Store) isValid(m *v1beta2.Manifest, parts signedRecord) bool {
 	return b.verify(signaturePrefix, m, revisionText(parts.Revision)+string(parts.Record), parts.Signature)
 }
 
-// HasRemoval reports whether the record contains a removal of the Manifest, because a bundle removes the module or
-// stops managing it. Most records contain no removal, and HasRemoval does not check their signatures.
+// HasRemoval reports whether the record contains the Manifest's removal, because a bundle removes the module or stops
+// managing it. Most records contain no removal, and HasRemoval does not check their signatures.
 func (b Store) HasRemoval(m *v1beta2.Manifest) bool {
 	return HasUnverifiedRemoval(m) && b.Read(m).isRemovalOf(m)
 }
 
-// IsUnmanaged reports whether a bundle requests the deletion of the Manifest but keeps the module's objects. The signed
+// IsUnmanaged reports whether a bundle requests that the Manifest is deleted but keeps the module's objects. The signed
 // record must contain the removal. Earlier agents did not record Unmanaged, so IsUnmanaged also accepts the unsigned
 // annotation is-unmanaged instead of this field.
 func (b Store) IsUnmanaged(m *v1beta2.Manifest) bool {
@@ -109,13 +109,13 @@ func (b Store) Set(m *v1beta2.Manifest, r Record) error {
 	return nil
 }
 
-// maxUpdates limits the number of attempts of Update. Each attempt after the first reads the Manifest again, because
-// the copy was outdated.
+// maxUpdates limits Update's attempts. Each attempt after the first reads the Manifest again, because the copy was
+// outdated.
 const maxUpdates = 4
 
-// Update changes the record of a Manifest in the cluster and in m, with one request. It sends no request if the record
-// stays the same. Several parts of the agent write records, so a write of an outdated copy fails. Update then reads the
-// Manifest again through the reader `uncached` and retries. If `uncached` is nil, it returns the conflict.
+// Update changes a Manifest's record in the cluster and in m, with one request. It sends no request if the record stays
+// the same. Several parts of the agent write records, so writing an outdated copy fails. Update then reads the Manifest
+// again through the reader `uncached` and retries. If `uncached` is nil, it returns the conflict.
 func (b Store) Update(
 	ctx context.Context, c client.Client, uncached client.Reader, m *v1beta2.Manifest, change func(*Record),
 	options ...client.PatchOption,
@@ -211,7 +211,7 @@ func (r *Revisions) Of(m *v1beta2.Manifest) int64 {
 	return r.highest[keyOf(m)].number
 }
 
-// Restore adds a revision that an earlier process of the agent knew.
+// Restore adds a revision that an earlier agent process knew.
 func (r *Revisions) Restore(m *v1beta2.Manifest, number int64) {
 	if r == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values of secretChange.Action: the actions on one Secret.
+// Values for secretChange.Action: the actions on one Secret.
 const (
 	actionNone   = "nothing"
 	actionCreate = "create"

@@ -1,4 +1,4 @@
-// Package secrets decrypts the sealed Secrets of a bundle with the agent's key, and writes them into the runtime.
+// Package secrets decrypts a bundle's sealed Secrets with the agent's key, and writes them into the runtime.
 //
 // It changes only Secrets that the agent wrote, and deletes only Secrets that the bundle lists for removal. Errors,
 // logs and reports never contain decrypted values.
@@ -21,9 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Reconciler reconciles the Secrets of one runtime. It is not safe for concurrent use.
+// Reconciler reconciles the Secrets in one runtime. It is not safe for concurrent use.
 type Reconciler struct {
-	// Client must not be cached, because a cache would contain all Secrets of the cluster.
+	// Client must not be cached, because a cache would contain all Secrets in the cluster.
 	Client   client.Client
 	Runtime  string
 	Identity *age.X25519Identity
@@ -66,7 +66,7 @@ func (k *Reconciler) writeAll(ctx context.Context, sealed *bundle.Sealed) []erro
 	return append(problems, k.removeSecrets(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets of a Kyma that was deleted in the control plane. If it cannot decrypt the sealed
+// Clear deletes all sealed Secrets for a Kyma that was deleted in the control plane. If it cannot decrypt the sealed
 // Secrets, it deletes none, because it does not know their names.
 func (k *Reconciler) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
@@ -152,8 +152,8 @@ func (k *Reconciler) deleteSecret(ctx context.Context, have *corev1.Secret) erro
 	return withoutMessage(client.IgnoreNotFound(err))
 }
 
-// reasonError is an error that contains only the reason of an API server's error. It omits the message, because an
-// admission webhook can include the content of the Secret in it.
+// reasonError is an error that contains only the reason from an API server's error. It omits the message, because an
+// admission webhook can include the Secret's content in it.
 type reasonError metav1.StatusReason
 
 func (r reasonError) Error() string {
@@ -171,8 +171,8 @@ func withoutMessage(err error) error {
 	return reasonError(apierrors.ReasonForError(err))
 }
 
-// firstReason returns the reason of the first problem, or "" without problems. If the problem has no specific reason,
-// the result is WriteFailed.
+// firstReason returns the first problem's reason, or "" without problems. If the problem has no specific reason, the
+// result is WriteFailed.
 func firstReason(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
@@ -187,7 +187,7 @@ func firstReason(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// joinMessages returns the messages of all problems as one text.
+// joinMessages returns all problems' messages as one string.
 func joinMessages(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// fieldManager is a field manager with one operation, Apply or Update. It matches entries of managedFields, except
+// fieldManager is a field manager with one operation, Apply or Update. It matches entries in managedFields, except
 // entries for subresources.
 type fieldManager struct {
 	Name      string
@@ -31,9 +31,9 @@ func fieldManagers(names []string) []fieldManager {
 	return all
 }
 
-// removeFieldManagers returns managedFields without the entries of the given managers. It returns nil if no entry
-// belongs to them. If no entries are left, the result contains one empty entry, because the API server clears
-// managedFields only for this value.
+// removeFieldManagers returns managedFields without the given managers' entries. It returns nil if no entry belongs to
+// them. If no entries are left, the result contains one empty entry, because the API server clears managedFields only
+// for this value.
 func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
 	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isManagedBy(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)

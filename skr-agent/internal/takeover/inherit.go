@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Inherit adds the objects that lifecycle-manager installed to the inventory of a Manifest, once for each list of
-// inherited objects. The installer does not reconcile the Manifest until Inherit is complete.
+// Inherit adds the objects that lifecycle-manager installed to a Manifest's inventory, once for each list of inherited
+// objects. The installer does not reconcile the Manifest until Inherit is complete.
 //
 // Inherit can be interrupted and called again. Its last write changes the Manifest's record, so that the installer
 // continues.
@@ -25,7 +25,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	if digest == "" || w.Records.Read(manifest).Inherited == digest {
 		return nil
 	}
-	// The field Restoring of the record stops the installer until Inherit is complete.
+	// The field Restoring in the record stops the installer until Inherit is complete.
 	if err := w.updateRecord(ctx, manifest, func(r *record.Record) { r.Restoring = true }); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 	return w.updateRecord(ctx, manifest, func(r *record.Record) { r.Restoring, r.Inherited = false, digest })
 }
 
-// updateRecord changes the signed record in an annotation of a Manifest.
+// updateRecord changes the signed record in a Manifest's annotation.
 func (w Writer) updateRecord(ctx context.Context, manifest *v1beta2.Manifest, change func(*record.Record)) error {
 	err := w.Records.Update(ctx, w.Client, w.Uncached, manifest, change, client.FieldOwner(w.Owner))
 	if err != nil {

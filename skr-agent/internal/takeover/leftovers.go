@@ -11,7 +11,7 @@ import (
 )
 
 // Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal. They are parts of the webhook
-// that reports changes to the control plane. The list includes objects of earlier versions of lifecycle-manager.
+// that reports changes to the control plane. The list includes objects from earlier lifecycle-manager versions.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{
@@ -60,8 +60,8 @@ func isLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// kymaAnnotations returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the Kyma
-// of the control plane.
+// kymaAnnotations returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the name
+// of the control plane's Kyma.
 func kymaAnnotations(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -31,8 +31,8 @@ func isCreatedByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// KymasAnnotation returns the value of the annotation v1beta2.AnnotationKymas for a runtime: the current and former
-// Kymas of the control plane to which the runtime belongs. It is empty for bundles of publishers before 0.1.0.
+// KymasAnnotation returns the annotation v1beta2.AnnotationKymas for a runtime: the current and former Kymas in the
+// control plane to which the runtime belongs. It is empty for bundles from publishers before 0.1.0.
 func KymasAnnotation(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
@@ -43,13 +43,13 @@ func KymasAnnotation(p bundle.Predicate) string {
 	return strings.Join(names, ",")
 }
 
-// maxManifestName is the length to which lifecycle-manager truncates the names of Manifests.
+// maxManifestName is the length to which lifecycle-manager truncates Manifest names.
 //
 // Source: lifecycle-manager c5b83f1b, pkg/module/common.
 const maxManifestName = 62
 
-// OwnerAnnotations returns the values of the owner annotations that lifecycle-manager sets on the objects of a module.
-// A value is NAMESPACE/NAME of the module's Manifest in the control plane. kymas is the value of the annotation
+// OwnerAnnotations returns the values for the owner annotations that lifecycle-manager sets on a module's objects. A
+// value is the module's Manifest in the control plane, as NAMESPACE/NAME. kymas is the value of the annotation
 // v1beta2.AnnotationKymas. The result is empty for a module without a component. A Manifest's name ends with a hash of
 // the component and the module. A truncated name can lose the hash, so two components can have the same value. Source:
 // lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
@@ -72,7 +72,7 @@ func OwnerAnnotations(kymas, component string, modules ...string) []string {
 }
 
 // HasInstalled reports whether lifecycle-manager installed an object for a module. owners is the result of
-// OwnerAnnotations for this module. HasInstalled returns false if a Manifest of this runtime owns the object.
+// OwnerAnnotations for this module. HasInstalled returns false if a Manifest in this runtime owns the object.
 func HasInstalled(o *metav1.PartialObjectMetadata, namespace string, owners []string) bool {
 	if !isManagedByKyma(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false
@@ -80,7 +80,7 @@ func HasInstalled(o *metav1.PartialObjectMetadata, namespace string, owners []st
 	return slices.ContainsFunc(
 		[]string{o.Annotations[v1beta2.AnnotationOwnedByDeprecated], o.Annotations[v1beta2.AnnotationOwnedBy]},
 		func(mark string) bool {
-			// Newer versions of lifecycle-manager remove dashes from the end of a truncated name.
+			// Newer lifecycle-manager versions remove dashes from the end of a truncated name.
 			return mark != "" && slices.ContainsFunc(owners, func(own string) bool {
 				return mark == own || mark == strings.TrimRight(own, "-")
 			})

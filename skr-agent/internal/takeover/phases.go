@@ -19,7 +19,7 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// allObjects is the object name in a Failure if all objects of a kind could not be listed.
+// allObjects is the object name in a Failure if a kind's objects could not be listed.
 const allObjects = "*"
 
 // Phases runs the takeover phases and records which phase is complete. It is not safe for concurrent use.
@@ -34,7 +34,7 @@ type Phases struct {
 type Writer struct {
 	// Client may read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
-	// Records writes the signed records of Manifests.
+	// Records writes the Manifests' signed records.
 	Records record.Store
 	// Try calls write for an object. It does nothing while the object is in backoff after a failed write. HasFailures
 	// reports whether any write for the current bundle failed.
@@ -50,7 +50,7 @@ type Writer struct {
 	Owners []string
 }
 
-// Run executes the takeover phase of the bundle.
+// Run executes the bundle's takeover phase.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
 		p.CompletedBundle == b.Digest.String() {
@@ -141,8 +141,8 @@ func (w Writer) releaseModules(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// releaseObjects makes lifecycle-manager the field manager of the catalog and the CRDs. It removes all field managers
-// of the Kyma's fields, so that lifecycle-manager does not remove the user's spec.
+// releaseObjects makes lifecycle-manager the field manager for the catalog and the CRDs. It removes all field managers
+// from the Kyma's fields, so that lifecycle-manager does not remove the user's spec.
 func (w Writer) releaseObjects(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {

@@ -12,23 +12,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Facts is the input of the report about a takeover phase.
+// Facts is the input for the report about a takeover phase.
 type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are the values of the fields CompletedBundle and Removed of Phases.
+	// PhaseDone and Removed are the values of Phases' fields CompletedBundle and Removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// ContentErrors contains the error of each module with missing content.
+	// ContentErrors contains the error for each module with missing content.
 	ContentErrors map[string]error
 	// Trouble summarizes failed writes to the runtime. It is nil if no write failed.
 	Trouble *bundle.ReportedTrouble
-	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
+	// Unmanaged contains the unmanaged modules' installed versions. The key is the module's name.
 	Unmanaged map[string]string
-	// Message returns the problem of a Manifest, or "" if it has no problem.
+	// Message returns a Manifest's problem, or "" if it has no problem.
 	Message func(*v1beta2.Manifest) string
-	// ReadRecord returns the verified record of a Manifest.
+	// ReadRecord returns a Manifest's verified record.
 	ReadRecord func(*v1beta2.Manifest) record.Record
 }
 
@@ -38,7 +38,7 @@ func ReleasesRuntime(b *bundle.Bundle) bool {
 	return b != nil && b.State.Takeover == bundle.TakeoverRelease
 }
 
-// ReportProgress returns the progress of the bundle's takeover phase, or nil if the bundle has no phase.
+// ReportProgress returns the progress in the bundle's takeover phase, or nil if the bundle has no phase.
 func ReportProgress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
@@ -85,7 +85,7 @@ func unfinishedReason(facts Facts) string {
 	return "the phase is in progress"
 }
 
-// RemoveConditions removes the conditions that only lifecycle-manager updates from the status of the runtime's Kyma.
+// RemoveConditions removes the conditions that only lifecycle-manager updates from the runtime Kyma's status.
 func RemoveConditions(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return
@@ -121,9 +121,9 @@ func adoptedModules(facts Facts) (modules []string, why string) {
 	return modules, why
 }
 
-// isAdopted reports whether the inventory of a Manifest contains these inherited objects and a version of the module
-// was applied completely. The control plane then removes the module from lifecycle-manager. Therefore, only the signed
-// record counts, because other clients could write an unsigned one.
+// isAdopted reports whether a Manifest's inventory contains these inherited objects and a module version was applied
+// completely. The control plane then removes the module from lifecycle-manager. Therefore, only the signed record
+// counts, because other clients could write an unsigned one.
 func isAdopted(
 	m *v1beta2.Manifest, inherited []bundle.ObjectRef, read func(*v1beta2.Manifest) record.Record,
 ) bool {

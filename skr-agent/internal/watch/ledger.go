@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// reportInterval is the minimum time between two updates of one watch in the runtime's report.
+// reportInterval is the minimum time between two updates about one watch in the runtime's report.
 const reportInterval = 5 * time.Second
 
 // changeLog counts the changes that one watch observed. It also lists the last changed objects, at most
@@ -46,7 +46,7 @@ func (l *changeLog) reportDelay(now time.Time) time.Duration {
 }
 
 // reportPending adds the pending changes to the field reported. sequence is the lowest sequence of a report that
-// contains these changes. It must be higher than the sequences of all previous reports.
+// contains these changes. It must be higher than all previous reports' sequences.
 func (l *changeLog) reportPending(sequence int64, now time.Time) {
 	if !l.hasPending() || l.reportDelay(now) > 0 {
 		return
@@ -65,7 +65,7 @@ func (l *changeLog) reportPending(sequence int64, now time.Time) {
 }
 
 // summary returns the watches that have reported changes, sorted by name. Each watch gets an equal share of the
-// report's size, and its list of objects is shortened to this share.
+// report's size, and its object list is shortened to this share.
 func summary(reported []bundle.ReportedWatch) []bundle.ReportedWatch {
 	reported = slices.DeleteFunc(slices.Clone(reported), func(w bundle.ReportedWatch) bool { return w.Since == 0 })
 	slices.SortFunc(reported, func(a, b bundle.ReportedWatch) int { return cmp.Compare(a.Watcher, b.Watcher) })

@@ -17,7 +17,7 @@ type cachedObject struct {
 	fingerprint string
 }
 
-// reduceObject is the transform function of the informers. It reduces an object to its name and a fingerprint.
+// reduceObject is the informers' transform function. It reduces an object to its name and a fingerprint.
 func reduceObject(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:

@@ -1,9 +1,9 @@
-// Package watch reports changes to objects in the runtime to the control plane. Its input is the watchers of the last
-// accepted bundle. Its output is the changed objects for the report.
+// Package watch reports changes to objects in the runtime to the control plane. Its input is the last accepted bundle's
+// watchers. Its output is the changed objects for the report.
 //
-// Each watcher has one watch of at most maxObjects objects. A watch stores a name and a fingerprint of each object. It
-// does not report the objects that exist at its start. It reports an object that gains or loses the watched labels as
-// changed. If the API server does not serve a kind, the watch retries.
+// Each watcher has one watch with at most maxObjects objects. A watch stores a name and a fingerprint for each object.
+// It does not report the objects that exist at its start. It reports an object that gains or loses the watched labels
+// as changed. If the API server does not serve a kind, the watch retries.
 package watch
 
 import (
@@ -26,14 +26,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxObjects limits the objects of one watch. All watches together need less than 40 MiB.
+// maxObjects limits the objects in one watch. All watches together need less than 40 MiB.
 const maxObjects = 2_000
 
-// Watches runs the watches of one runtime.
+// Watches runs one runtime's watches.
 type Watches struct {
 	metadata metadata.Interface
 	objects  dynamic.Interface
-	// limit is the maximum number of objects of one watch.
+	// limit is the maximum number of objects in one watch.
 	limit int
 	// ctx stops all watches when it ends. The watches call wake after changes. Start sets both fields.
 	ctx  context.Context
@@ -55,8 +55,8 @@ type watch struct {
 	// limit.
 	objectCount int
 	isOverLimit bool
-	// isUnserved is true if the API server did not serve the kind when the watch started. The watch then reports all
-	// objects of the kind as changes.
+	// isUnserved is true if the API server did not serve the kind when the watch started. The watch then reports all of
+	// the kind's objects as changes.
 	isUnserved bool
 }
 
@@ -65,7 +65,7 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches and the function wake. The watches call wake after a change, with the time
+// Start sets the context for all watches and the function wake. The watches call wake after a change, with the time
 // until Report includes the change. Callers must call Start once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
@@ -100,9 +100,9 @@ func isSameWatcher(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the changes of all watches for the runtime's report, sorted by watcher. sequence must be higher than
-// the sequences of all previous reports, and not higher than the sequence of the next report. wait is the time until
-// Report can include the pending changes, or 0 if no changes are pending.
+// Report returns all watches' changes for the runtime's report, sorted by watcher. sequence must be higher than all
+// previous reports' sequences, and not higher than the next report's sequence. wait is the time until Report can
+// include the pending changes, or 0 if no changes are pending.
 func (w *Watches) Report(sequence int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,8 +146,8 @@ type resourceClient[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// informerFor returns the informer of a watch. The informer receives whole objects if the watcher reports changes of
-// the status, and only metadata otherwise.
+// informerFor returns a watch's informer. The informer receives whole objects if the watcher reports changes to the
+// status, and only metadata otherwise.
 func (w *Watches) informerFor(one *watch) cache.SharedIndexInformer {
 	if one.Field == bundle.FieldStatus {
 		return newInformer(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
@@ -214,7 +214,7 @@ func (w *Watches) observe(one *watch, obj any, delta int, counts bool) {
 	})
 }
 
-// onWatchError handles errors of an informer. It does not report a kind that the API server does not serve, because the
+// onWatchError handles an informer's errors. It does not report a kind that the API server does not serve, because the
 // informer retries.
 func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
@@ -232,7 +232,7 @@ func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflect
 }
 
 // recordChange calls record, which records a change that a watch observed, unless the watch has stopped. The first
-// pending change starts a reconciliation of the agent.
+// pending change makes the agent reconcile.
 func (w *Watches) recordChange(one *watch, record func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.isOverLimit {

@@ -1,5 +1,5 @@
 // Package subscription keeps a connection to the publisher's notification server, which sends server-sent events.
-// Each event triggers a poll of the registry.
+// Each event triggers a registry poll.
 //
 // The package limits the number of polls, the memory and the reconnects, because the server can be hostile or broken.
 // Regular polls continue without a connection.
@@ -35,9 +35,8 @@ const (
 	silenceTimeout    = 100 * time.Second // three times the server's keep-alive interval, plus a margin
 	reconnectSpread   = 10 * time.Second
 	backoffResetAfter = time.Minute
-	// Only one replica of the publisher serves this runtime. If a connection reaches another replica, the agent
-	// connects again after about searchPause. After maxSearches attempts, it uses the growing intervals of other
-	// failures.
+	// Only one publisher replica serves this runtime. If a connection reaches another replica, the agent connects again
+	// after about searchPause. After maxSearches attempts, it uses the same growing intervals as for other failures.
 	searchPause = time.Second
 	maxSearches = 20
 )
@@ -54,7 +53,7 @@ type Options struct {
 // Subscription is a connection to the notification server that reconnects after failures.
 type Subscription struct {
 	options Options
-	pending chan struct{} // a buffer of one element: full while a poll is pending
+	pending chan struct{} // a one-element buffer: full while a poll is pending
 	logged  logonce.Memo
 }
 
@@ -95,7 +94,7 @@ func (s *Subscription) Start(ctx context.Context) error {
 		var pause time.Duration
 		switch {
 		case time.Since(began) >= backoffResetAfter:
-			// Spread the reconnects, because a publisher restart closes the connections of its whole fleet at once.
+			// Spread the reconnects, because a publisher restart closes its whole fleet's connections at once.
 			backoff, searches, pause = newBackoff(), 0, rand.N(reconnectSpread)
 		case errors.Is(err, store.ErrOtherReplica) && searches < maxSearches:
 			searches, pause = searches+1, wait.Jitter(searchPause, 1)
@@ -140,7 +139,7 @@ func (s *Subscription) connect(ctx context.Context) error {
 	return err
 }
 
-// errEnded is the error of a connection that ended normally.
+// errEnded is the error for a connection that ended normally.
 var errEnded = errors.New("the connection was closed")
 
 // read reads a response until it ends or exceeds a limit. It calls onLine for each line.

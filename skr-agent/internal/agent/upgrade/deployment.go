@@ -21,7 +21,7 @@ const containerName = "skr-agent"
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of the agent's Pod. RunningImage is the image of this Pod.
+	// Pod is the name of the agent's Pod. RunningImage is this Pod's image.
 	Pod, RunningImage string
 }
 
@@ -35,7 +35,7 @@ type Outcome struct {
 	Proven bool
 }
 
-// Find returns the agent's Deployment with the image of the agent's Pod.
+// Find returns the agent's Deployment with the image in the agent's Pod.
 func Find(ctx context.Context, uncached client.Client, namespace, name, pod string) (*Deployment, error) {
 	var own corev1.Pod
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
@@ -53,19 +53,19 @@ func (d *Deployment) RecordStart(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Target{}, onStart)
 }
 
-// RecordRestart applies the result of onRestart before the agent restarts itself. uptime is the time since the agent's
+// RecordRestart applies onRestart's result before the agent restarts itself. uptime is the time since the agent's
 // start.
 func (d *Deployment) RecordRestart(ctx context.Context, uptime time.Duration) error {
 	_, err := d.decide(ctx, Target{}, func(k Snapshot) Step { return onRestart(k, uptime) })
 	return err
 }
 
-// Reconcile applies the result of onReconciled after a reconciliation. healthyFor is the time since the last failure.
+// Reconcile applies onReconciled's result after a reconciliation. healthyFor is the time since the last failure.
 func (d *Deployment) Reconcile(ctx context.Context, wanted Target, healthyFor time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Snapshot) Step { return onReconciled(k, wanted, healthyFor) })
 }
 
-// EnforceDeadline applies the result of onDeadline at the deadline for a new image.
+// EnforceDeadline applies onDeadline's result at the deadline for a new image.
 func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Outcome, error) {
 	return d.decide(ctx, Target{}, func(k Snapshot) Step { return onDeadline(k, unreachable) })
 }
@@ -114,12 +114,12 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// readStarts returns the number of starts of each Pod with an unproven image, from an annotation of the Deployment.
+// readStarts returns how often each Pod with an unproven image has started, from a Deployment annotation.
 func (d *Deployment) readStarts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }
 
-// snapshot returns the state of the Deployment and the starts of the agent's own Pod. It ignores starts of other Pods,
+// snapshot returns the Deployment's state and how often the agent's own Pod has started. It ignores other Pods' starts,
 // because a user who can evict Pods can cause any number of starts.
 func (d *Deployment) snapshot(deployment *appsv1.Deployment, set string) Snapshot {
 	known := Snapshot{RunningImage: d.RunningImage, State: State{

@@ -21,7 +21,7 @@ type Target struct {
 }
 
 // downgradeReason returns the reason why the agent refuses the bundle's image as older than the current image, or "" if
-// it accepts the image. Without this check, an attacker could downgrade the agent with the settings of an older bundle.
+// it accepts the image. Without this check, an attacker could downgrade the agent with an older bundle's settings.
 func (k Snapshot) downgradeReason(w Target) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.TemplateImage) ||
 		w.AllowsRollback(k.TemplateImage, w.Image) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// starts counts the starts of each Pod with an unproven image. The counts are per Pod, because several Pods with a
-// broken image can become leader and exit in turn.
+// starts counts how often each Pod with an unproven image has started. The counts are per Pod, because several Pods
+// with a broken image can become leader and exit in turn.
 type starts []podStarts
 
 type podStarts struct {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxStarts is the maximum number of starts of a Pod with an unproven image. It tolerates a node restart, and
-	// ends a crash loop after about two minutes.
+	// maxStarts is how often a Pod with an unproven image can start. It tolerates a node restart, and ends a crash loop
+	// after about two minutes.
 	maxStarts = 4
 	// Trial is the time without a failure after which an image is proven.
 	Trial = time.Minute
@@ -21,13 +21,13 @@ const (
 
 // State is the part of the Deployment that this package changes.
 type State struct {
-	// TemplateImage is the image in the template of the Deployment.
+	// TemplateImage is the image in the Deployment's template.
 	TemplateImage string
-	// ProvenImage is the last proven image. FailedImage is the last image that was rolled back. Starts is the number of
-	// starts of this Pod while TemplateImage is not proven.
+	// ProvenImage is the last proven image. FailedImage is the last image that was rolled back. Starts is how often
+	// this Pod has started while TemplateImage is not proven.
 	ProvenImage, FailedImage string
 	Starts                   int
-	// FormerDigests contains the digests of replaced images, separated by commas.
+	// FormerDigests contains replaced images' digests, separated by commas.
 	FormerDigests string
 	// UndecidedImage is an image that was rolled back while the registry failed. The image itself can be good, so the
 	// agent tries it again later. Trials is the number of attempts with this image.
@@ -38,16 +38,16 @@ type State struct {
 	RequestedImage string
 }
 
-// Snapshot is the state of the Deployment and of this Pod.
+// Snapshot is the state of the Deployment and this Pod.
 type Snapshot struct {
 	State
-	// RunningImage is the image of this Pod.
+	// RunningImage is this Pod's image.
 	RunningImage string
 	// IsStuck is true if the Pods with the image TemplateImage exceeded the Deployment's progress deadline.
 	IsStuck bool
 }
 
-// Step is the result of a decision: the new state of the Deployment.
+// Step is a decision's result: the Deployment's new state.
 type Step struct {
 	State
 	// Message is the log line about the change. It is empty if nothing changed.
@@ -83,12 +83,12 @@ func onRestart(k Snapshot, uptime time.Duration) Step {
 	return s
 }
 
-// onReconciled returns the new state after a reconciliation of the leading agent. healthyFor is the time since the last
+// onReconciled returns the new state after the leading agent's reconciliation. healthyFor is the time since the last
 // failure.
 func onReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
 	if k.RunningImage != k.TemplateImage {
-		// A Pod with another image is starting. This Pod leads until the other Pod is ready.
+		// A Pod with a different image is starting. This Pod leads until the other Pod is ready.
 		if k.IsStuck && k.ProvenImage != "" {
 			return k.rollBack("Pods with the new image did not become ready in time")
 		}
@@ -104,7 +104,7 @@ func onReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 		}
 		s.Message = fmt.Sprintf("the agent's image %s is proven: it ran for one minute without a failure", k.RunningImage)
 	}
-	// If the bundle does not set an image, FailedImage is the image of the Helm chart. Keep it, so that it is not tried
+	// If the bundle does not set an image, FailedImage is the Helm chart's image. Keep it, so that it is not tried
 	// again.
 	if wanted != "" && k.FailedImage != wanted {
 		s.FailedImage = ""

@@ -106,7 +106,7 @@ func ownRequest(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manife
 	if kyma == nil {
 		return nil
 	}
-	// Also exclude a module whose Manifest has the same name as the Manifest of a mandatory module.
+	// Also exclude a module whose Manifest has the same name as a mandatory module's Manifest.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
@@ -127,7 +127,7 @@ func ownRequest(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manife
 	return &limited
 }
 
-// keepSelections applies earlier selections of the runtime to a bundle: newer versions of modules, and removals.
+// keepSelections applies the runtime's earlier selections to a bundle: newer versions of modules, and removals.
 func keepSelections(
 	b *bundle.Bundle, versions map[string]string, requested *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Result {
@@ -210,7 +210,7 @@ func MinimumVersions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]
 	return versions
 }
 
-// installedManifest returns the manifest of an installed module: the published manifest, or the offer of the installed
+// installedManifest returns an installed module's manifest: the published manifest, or the offer for the installed
 // version. It returns nil if neither exists.
 func installedManifest(
 	b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string,
@@ -280,7 +280,7 @@ func chooseManifest(
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""
 }
 
-// withPolicy returns a copy of a manifest with the Kyma's policy for the default CR of the module. m can be nil.
+// withPolicy returns a copy of a manifest with the Kyma's policy for the module's default CR. m can be nil.
 func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
 	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
 		return m

@@ -1,4 +1,4 @@
-// Package excerpt prepares texts from a runtime for the report. It removes control characters, masks text that looks
+// Package excerpt prepares text from a runtime for the report. It removes control characters, masks text that looks
 // like a secret, and shortens the result. A secret that looks like an ordinary word is not masked. The package is pure.
 package excerpt
 
@@ -26,7 +26,7 @@ const namePattern = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credential
 // string.
 const quotePattern = `\\*["']?`
 
-// separatorPattern matches the text between a name and its value, including the tag of a YAML value.
+// separatorPattern matches the text between a name and its value, including a YAML value's tag.
 const separatorPattern = quotePattern + `\s*(?:=>|->|:=|[:=]|%3[aAdD]|\bis\b)\s*(?:[&!][^\s"']*[ \t]+)?`
 
 // valuePattern matches a value: a block in YAML, a list, a map, a quoted text, or one word.
@@ -42,7 +42,7 @@ var knownRules = []rule{
 	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`),
 		"$1$2" + mask},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + mask},
-	// Errors of the API server, such as `spec.password: Invalid value: "x"`.
+	// Errors from the API server, such as `spec.password: Invalid value: "x"`.
 	{regexp.MustCompile(`(?i)(` + namePattern + `[\w.-]*["']?\]?[\w.\[\]-]*: (?:Invalid|Unsupported|Duplicate) value: )` +
 		valuePattern), "$1" + mask},
 	// URLs and data source names with a password.
@@ -61,7 +61,7 @@ var knownRules = []rule{
 
 // namedRules mask the values of names that indicate a secret.
 var namedRules = []rule{
-	// Environment variables in the spec of a Pod, such as "name: DB_PASSWORD, value: x".
+	// Environment variables in a Pod spec, such as "name: DB_PASSWORD, value: x".
 	{regexp.MustCompile(`(?i)(\bname` + separatorPattern + quotePattern + `[\w.-]*` + namePattern + `[\w.-]*` +
 		quotePattern + `[,\s]+` + quotePattern +
 		`value` + separatorPattern + `)` + valuePattern), "$1" + mask},
@@ -74,17 +74,17 @@ var namedRules = []rule{
 	{regexp.MustCompile(`(?i)(--?[\w-]*` + namePattern + `[\w-]*\s+)([^\s-][^\s]*)`), "$1" + mask},
 }
 
-// opaquePattern matches long texts that are not words, such as keys in base64 or hexadecimal.
+// opaquePattern matches long text that does not consist of words, such as keys in base64 or hexadecimal.
 var opaquePattern = regexp.MustCompile(`(?:sha256:|sha512:)?[A-Za-z0-9+/_=-]{40,}`)
 
-// Redact removes control characters from a text and masks everything that looks like a secret, except digests.
+// Redact removes control characters from text and masks everything that looks like a secret, except digests.
 func Redact(text string) string {
 	text = maskKnown(removeControlCharacters(text))
 	return maskOpaque(applyRules(text, namedRules))
 }
 
-// RedactKnown is like Redact, but does not mask a value because of its name. Use it for messages of the agent that
-// contain names of objects and errors of other programs. In "Secret default/token: not found", it keeps the error.
+// RedactKnown is like Redact, but does not mask a value because of its name. Use it for the agent's messages that
+// contain object names and other programs' errors. In "Secret default/token: not found", it keeps the error.
 func RedactKnown(text string) string { return maskOpaque(maskKnown(removeControlCharacters(text))) }
 
 func applyRules(text string, rules []rule) string {
@@ -136,7 +136,7 @@ func isPath(text string) bool {
 		"_") >= 3 && !strings.ContainsAny(text, "+=")
 }
 
-// RedactLine returns a text as one redacted line for a report.
+// RedactLine returns text as one redacted line for a report.
 func RedactLine(text string) string {
 	return bundle.Bounded(strings.Join(strings.Fields(Redact(text)), " "), bundle.MaxDetailTextBytes)
 }
@@ -186,7 +186,7 @@ func removeControlCharacters(text string) string {
 	}, text)
 }
 
-// terminalPattern matches control sequences of terminals, such as colors. A logger can write one between a name and its
+// terminalPattern matches terminal control sequences, such as colors. A logger can write one between a name and its
 // value.
 //
 // Source: ECMA-48, sections 5.3, 5.4 and 5.6.

@@ -26,13 +26,13 @@ type Gate struct {
 	hasNoWindow bool
 	// isFrozen is true if the bundle must not change versions.
 	isFrozen bool
-	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
+	// unmanaged contains the unmanaged modules' installed versions. The key is the module's name.
 	unmanaged map[string]string
 }
 
 // New returns the gate for the last accepted bundle b. frozen is the reason why the bundle must not change versions, or
 // "" if it can. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of UnmanagedVersions. now
-// must not be before the time of the newest verified statement.
+// must not be before the newest verified statement's time.
 func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil {
 		return Gate{}
@@ -95,7 +95,7 @@ func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[stri
 	return gate
 }
 
-// requestedStart returns the start time for upgrades that the runtime's admin set in an annotation of the Kyma. It
+// requestedStart returns the start time for upgrades that the runtime's admin set in an annotation on the Kyma. It
 // returns zero if the annotation does not exist.
 func requestedStart(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
@@ -113,9 +113,9 @@ func requestedStart(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// BlocksUpgrade reports whether the upgrade of an installed module to the bundle's version must wait. Removals and
-// drift correction never wait. Downgrades do not wait for a window either, because the control plane requests a
-// downgrade only to roll back a failed version.
+// BlocksUpgrade reports whether upgrading an installed module to the bundle's version must wait. Removals and drift
+// correction never wait. Downgrades do not wait for a window either, because the control plane requests a downgrade
+// only to roll back a failed version.
 func (g Gate) BlocksUpgrade(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.blocks(installed.Spec.Version, want)
 }

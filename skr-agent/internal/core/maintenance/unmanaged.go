@@ -8,11 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// UnmanagedVersions returns the installed versions of unmanaged modules by module name. known is the result of the
-// previous call.
+// UnmanagedVersions returns unmanaged modules' installed versions, by module name. known is the previous call's result.
 //
-// An unmanaged module has no Manifest. Its version comes from known, or else from the status of the runtime's Kyma, or
-// else from the bundle. A module that becomes managed stays in the result until it has a Manifest.
+// An unmanaged module has no Manifest. Its version comes from known, or else from the runtime Kyma's status, or else
+// from the bundle. A module that becomes managed stays in the result until it has a Manifest.
 func UnmanagedVersions(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

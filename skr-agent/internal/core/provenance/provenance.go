@@ -1,9 +1,8 @@
 // Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests
 // and the last accepted bundle. Its output is the complete chain, or an error. The package is pure.
 //
-// Users can change the labels and annotations of an object. The package uses them only to select one of several
-// Manifests whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same
-// content.
+// Users can change an object's labels and annotations. The package uses them only to select one of several Manifests
+// whose inventory contains the object. A Manifest is trusted only if the verified bundle has the same content.
 package provenance
 
 import (
@@ -42,15 +41,15 @@ type Chain struct {
 	// Manifest is the object's Manifest, as namespace/name. State is the Manifest's state.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending means that the current spec of the Manifest is not completely applied. The object can then be from an
-	// earlier bundle.
+	// Pending means that the Manifest's current spec is not completely applied. The object can then be from an earlier
+	// bundle.
 	Pending bool `json:"pending,omitempty"`
 	// DefaultCR means that the object is the module's default CR, which users can change.
 	DefaultCR bool `json:"defaultCR,omitempty"`
 	bundle.Origin
 }
 
-// Trace returns the chain from an object to the key of the last accepted bundle.
+// Trace returns the chain from an object to the key that signed the last accepted bundle.
 func Trace(object Object, manifests []v1beta2.Manifest, accepted bundle.Bundle) (Chain, error) {
 	manifest, err := findManifest(object, manifests)
 	if err != nil {
@@ -121,7 +120,7 @@ func findManifest(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifes
 			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the agent created the object as the default CR of the Manifest.
+// isDefaultCR reports whether the agent created the object as the Manifest's default CR.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == manifestName(m) &&
@@ -130,8 +129,8 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent returns an error if the version or content of the Manifest differs from the bundle. The comparison is
-// needed because users of the cluster can change Manifests.
+// sameContent returns an error if the Manifest's version or content differs from the bundle. The comparison is needed
+// because cluster users can change Manifests.
 func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	if m.Spec.Version != listed.Spec.Version {
 		return fmt.Errorf("spec.version is %q, but the bundle has %q", m.Spec.Version, listed.Spec.Version)

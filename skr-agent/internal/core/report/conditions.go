@@ -37,7 +37,7 @@ func setSecretsCondition(facts Facts, set func(string, string, string, bool)) st
 	return ""
 }
 
-// setSyncedCondition sets the condition Synced, which reports objects of the bundle that could not be written. A Kyma
+// setSyncedCondition sets the condition Synced, which reports objects from the bundle that could not be written. A Kyma
 // does not get the condition before the first failed write. setSyncedCondition returns the problem, or "" if all
 // objects are written.
 func setSyncedCondition(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
@@ -51,7 +51,7 @@ func setSyncedCondition(conditions []metav1.Condition, facts Facts, set func(str
 	return ""
 }
 
-// setWatchersCondition sets the condition of the bundle's Watchers. It removes the condition if the bundle has no
+// setWatchersCondition sets the condition for the bundle's Watchers. It removes the condition if the bundle has no
 // Watchers.
 func setWatchersCondition(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {

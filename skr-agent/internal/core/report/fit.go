@@ -12,8 +12,8 @@ import (
 const (
 	// identityBytes is the size that a report reserves for fields that the agent adds later, such as its certificate.
 	identityBytes = 16 << 10
-	// maxPayloadBytes is the maximum size of a report before the agent adds the fields of identityBytes. Base64
-	// encoding makes the signed report a third larger.
+	// maxPayloadBytes is the maximum size of a report before the agent adds the fields that identityBytes covers.
+	// Base64 encoding makes the signed report a third larger.
 	maxPayloadBytes   = bundle.MaxReportBytes/4*3 - identityBytes
 	shortMessageBytes = 96
 	maxDetailBytes    = 64 << 10
@@ -93,7 +93,7 @@ func (f *shortener) limitModules() {
 	f.limitModuleCount(bundle.MaxManifests)
 }
 
-// urgency returns the rank of a module's state. 0 is the most urgent.
+// urgency returns the rank for a module's state. 0 is the most urgent.
 func urgency(m bundle.ReportedModule) int {
 	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
 		v1beta2.StateProcessing}, m.State); at >= 0 {

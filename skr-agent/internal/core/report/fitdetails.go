@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// limitDetails limits the details of all modules to a number of bytes. Each of the bundle.MaxDetailedModules most
-// urgent failing modules gets an equal part, because the content of a module determines the size of its details. More
-// urgent modules get the rest. Lists of objects get only bytes that no failing module needs.
+// limitDetails limits the details for all modules to a number of bytes. Each of the bundle.MaxDetailedModules most
+// urgent failing modules gets an equal part, because a module's content determines the size of its details. More urgent
+// modules get the rest. Object lists get only bytes that no failing module needs.
 func (f *shortener) limitDetails(maxBytes int) {
 	var modules []*bundle.ReportedModule
 	for i := range f.report.Modules {

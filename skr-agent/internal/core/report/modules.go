@@ -42,7 +42,7 @@ func modules(facts Facts) []bundle.ReportedModule {
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
 			ready.ObservedGeneration != m.Generation &&
 			m.DeletionTimestamp.IsZero() {
-			// The status does not describe the current generation of the Manifest yet.
+			// The status does not describe the Manifest's current generation yet.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -62,7 +62,7 @@ func modules(facts Facts) []bundle.ReportedModule {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own message comes before the reason of the wait
+				why = module.Message + "; " + why // the module's own message comes before the reason for the wait
 			}
 			module.Message = truncate(why)
 		}
@@ -108,9 +108,9 @@ func modules(facts Facts) []bundle.ReportedModule {
 	return modules
 }
 
-// missingModules returns the modules of the bundle that have no Manifest, for example because a user deleted the CRD of
-// Manifests. Without them, a control plane that was restored from a backup could not learn their versions, and would
-// publish older ones.
+// missingModules returns the bundle's modules that have no Manifest, for example because a user deleted the Manifest
+// CRD. Without them, a control plane that was restored from a backup could not learn their versions, and would publish
+// older ones.
 func missingModules(b *bundle.Bundle, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if b == nil || b.State.Takeover != "" {
 		return nil // during a takeover, lifecycle-manager can still own the Manifests
@@ -150,7 +150,7 @@ func contentErrorReason(err error) reason.Reason {
 	return reason.ContentMissing
 }
 
-// readyReason returns the reason of a Manifest's condition Ready, or "" if the Manifest is ready.
+// readyReason returns the reason for a Manifest's condition Ready, or "" if the Manifest is ready.
 func readyReason(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -168,7 +168,7 @@ func readyMessage(m *v1beta2.Manifest) string {
 	return truncate(ready.Message)
 }
 
-// fieldsMessage returns the message about unknown fields in the objects of a module, or "" if the objects have none.
+// fieldsMessage returns the message about unknown fields in a module's objects, or "" if the objects have none.
 func fieldsMessage(m *v1beta2.Manifest) string {
 	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if fields == nil || fields.Status != metav1.ConditionFalse {

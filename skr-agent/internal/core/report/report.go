@@ -32,7 +32,7 @@ type Facts struct {
 	SelectedModules []string
 	// RefusedBundles contains the newer bundles that the agent refused.
 	RefusedBundles []bundle.RefusedBundle
-	// ContentErrors contains the error of each module with missing content.
+	// ContentErrors contains the error for each module with missing content.
 	ContentErrors map[string]error
 	// Trouble summarizes failed writes to the runtime. It is nil if no write failed.
 	Trouble *bundle.ReportedTrouble
@@ -42,36 +42,36 @@ type Facts struct {
 	WaitReason reason.Reason
 	// UnremovedModules contains the modules whose removal is requested but has not begun. Their Manifests can be missing.
 	UnremovedModules []string
-	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
+	// Unmanaged contains the unmanaged modules' installed versions. The key is the module's name.
 	Unmanaged map[string]string
 	// Secrets is the result of writing the bundle's Secrets. It is nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own Kyma. The versions of its modules come from the annotation with pinned versions.
-	// PinsError is the error of reading that annotation.
+	// Kyma is the runtime's own Kyma. Its module versions come from the annotation with pinned versions. PinsError is
+	// the error from reading that annotation.
 	Kyma      *v1beta2.Kyma
 	PinsError error
 	Manifests []v1beta2.Manifest
-	// Templates contains the generations of the runtime's ModuleTemplates by name.
+	// Templates contains the runtime's ModuleTemplate generations, by name.
 	Templates map[string]int64
 	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports. It is empty if it can.
 	EnrollmentProblem string
-	// RegistryProblem is the error of reading bundles from the registry. It is empty if the registry is available.
+	// RegistryProblem is the error from reading bundles from the registry. It is empty if the registry is available.
 	RegistryProblem string
 	// AgentProblem is the reason why the agent does not run the bundle's image. It is empty if it does.
 	AgentProblem string
 	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists the removed objects of
-	// lifecycle-manager.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's removed
+	// objects.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// ReadRecord returns the verified record of a Manifest. It is needed only for takeovers.
+	// ReadRecord returns a Manifest's verified record. It is needed only for takeovers.
 	ReadRecord func(*v1beta2.Manifest) record.Record `json:"-"`
-	// Checks returns the check results of a module version. It is nil if the agent runs no checks.
+	// Checks returns the check results for a module version. It is nil if the agent runs no checks.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
-	// CheckRun is the result of the requested check run. It is nil if none was requested.
+	// CheckRun is the requested check run's result. It is nil if none was requested.
 	CheckRun *bundle.ReportedCheckRun
-	// Details contains the details of modules that the bundle requests, by the name of the module's Manifest.
+	// Details contains the module details that the bundle requests, by the module's Manifest name.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests with a cluster-scoped default CR.
 	ClusterScoped map[string]bool
@@ -128,10 +128,10 @@ func New(runtime string, facts Facts) bundle.Report {
 
 const noBundle = "no bundle was accepted yet"
 
-// maxConditionBytes limits the message of a condition. It is lower than the limit of the Kubernetes API.
+// maxConditionBytes limits a condition's message. It is lower than the Kubernetes API's limit.
 const maxConditionBytes = 4096
 
-// KymaStatus returns the new status of the runtime's Kyma.
+// KymaStatus returns the runtime Kyma's new status.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	takeover.RemoveConditions(&after, facts.Bundle)
@@ -215,7 +215,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 }
 
 // observedGeneration returns the observedGeneration for the Kyma's status. The value does not increase until the agent
-// accepts a bundle for the current generation of the Kyma.
+// accepts a bundle for the Kyma's current generation.
 func observedGeneration(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
 		!b.Statement.Predicate.IsBuiltFor(facts.Kyma.Spec, facts.Kyma.Generation) {
@@ -303,7 +303,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 				}
 			}
 			if m.Unmanaged {
-				// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
+				// As in lifecycle-manager, an unmanaged module's status has no Manifest, resource or template.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
 				// Show the installed version, which can be older than the bundle's version.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel

@@ -1,6 +1,6 @@
-// Package round decides the next action in a round of the agent, the state at its end, and the time of the next round.
-// It does not perform I/O or read a clock. The agent calls Decide, executes the action, adds the result to Facts, and
-// calls Decide again until the action is End. Then it calls Finish.
+// Package round decides the next action in one of the agent's rounds, the state at its end, and the time of the next
+// round. It does not perform I/O or read a clock. The agent calls Decide, executes the action, adds the result to
+// Facts, and calls Decide again until the action is End. Then it calls Finish.
 //
 // A round has four parts. First, a new process reads the state of the previous one. Second, the agent polls the
 // registry if a poll is due. Third, it restores its own objects. Last, it applies the last accepted bundle and sends a
@@ -10,7 +10,7 @@ package round
 
 import "time"
 
-// State is the state of the runtime at the end of a round.
+// State is the runtime's state at the end of a round.
 type State string
 
 // These are the states at the end of a round.
@@ -35,7 +35,7 @@ const (
 	Applied State = "Applied"
 )
 
-// Action is the next step of a round.
+// Action is the next step in a round.
 type Action string
 
 // These are the actions in a round, in their order.
@@ -53,7 +53,7 @@ const (
 	Pull Action = "Pull"
 	// ReadChanges reads the changes to the agent's own objects since the last round.
 	ReadChanges Action = "ReadChanges"
-	// RestoreDefinitions restores the CRDs of the agent's kinds. No means that the API server does not serve a kind.
+	// RestoreDefinitions restores the CRDs for the agent's kinds. No means that the API server does not serve a kind.
 	RestoreDefinitions Action = "RestoreDefinitions"
 	// RestoreObjects restores the agent's other objects. No means that an object is not restored yet.
 	RestoreObjects Action = "RestoreObjects"
@@ -61,7 +61,7 @@ const (
 	ReadRuntime Action = "ReadRuntime"
 	// FetchContent fetches module content. More means that the fetch continues in the next round.
 	FetchContent Action = "FetchContent"
-	// WriteSecrets writes the sealed Secrets of the bundle.
+	// WriteSecrets writes the bundle's sealed Secrets.
 	WriteSecrets Action = "WriteSecrets"
 	// ApplyFetched applies the modules whose content is present. ApplyAll applies the bundle.
 	ApplyFetched Action = "ApplyFetched"
@@ -74,13 +74,13 @@ const (
 	UpdateStatus Action = "UpdateStatus"
 	// SendReport sends a report if it is different or due.
 	SendReport Action = "SendReport"
-	// UpgradeImage updates the image of the agent's Deployment. No means that the running image is not proven yet.
+	// UpgradeImage updates the image in the agent's Deployment. No means that the running image is not proven yet.
 	UpgradeImage Action = "UpgradeImage"
 	// End ends the round.
 	End Action = "End"
 )
 
-// Result is the result of an action, or empty if the action was not taken.
+// Result is an action's result, or empty if the action was not taken.
 type Result string
 
 // These are the results of an action. Unless an action describes its results, it returns Yes, or No after an error from
@@ -91,9 +91,9 @@ const (
 	More Result = "More"
 )
 
-// Memory contains the facts that a round passes to the next round of the process.
+// Memory contains the facts that a round passes to the process's next round.
 type Memory struct {
-	// NextPoll is the time of the next poll. NextDefinitions is the time of the next check of the agent's CRDs.
+	// NextPoll is when the next poll is due. NextDefinitions is when the agent's CRDs are checked next.
 	NextPoll, NextDefinitions time.Time
 	// IsPostponed is true if a round that polled could not apply the bundle completely.
 	IsPostponed bool
@@ -105,7 +105,7 @@ type Memory struct {
 	RestoreFailures, Failures int
 }
 
-// Facts contains the input of Decide.
+// Facts contains the input for Decide.
 type Facts struct {
 	Memory
 	// Now is the time at the start of the round.
@@ -179,7 +179,7 @@ func (f Facts) decideStart() (State, Action) {
 	return "", ""
 }
 
-// decidePoll returns the next action of a poll, or "".
+// decidePoll returns the next action in a poll, or "".
 func (f Facts) decidePoll() Action {
 	switch {
 	case !f.isPollDue():
@@ -241,7 +241,7 @@ func (f Facts) decideReport() (State, Action) {
 	return Applied, End
 }
 
-// completesPoll reports whether the round completes the work of a poll.
+// completesPoll reports whether the round completes a poll's work.
 func (f Facts) completesPoll() bool { return f.isPollDue() || f.IsPostponed }
 
 const (
@@ -249,8 +249,8 @@ const (
 	MinDelay = 10 * time.Millisecond
 	// loadInterval is the delay until the agent tries again to read the state of the previous process.
 	loadInterval = 5 * time.Second
-	// definitionsInterval is the interval of the checks of the agent's CRDs. trialInterval is the interval of the rounds
-	// until the agent's image is proven.
+	// definitionsInterval is the interval between checks of the agent's CRDs. trialInterval is the interval between
+	// rounds until the agent's image is proven.
 	definitionsInterval = 10 * time.Minute
 	trialInterval       = time.Minute
 	// The delay after a failure starts at minBackoff and doubles with each additional failure.

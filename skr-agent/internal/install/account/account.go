@@ -1,8 +1,8 @@
-// Package account reads and writes the objects of modules with the permissions of each module's account.
+// Package account reads and writes module objects with each module account's permissions.
 //
 // Its methods send requests and return the results. They decide only about API versions: an object is read, listed and
-// deleted in any version that works. The functions for errors distinguish a mistake of the module, a missing permission
-// and a temporary problem of the API server.
+// deleted in any version that works. The functions for errors distinguish a mistake in the module, a missing permission
+// and a temporary API server problem.
 package account
 
 import (
@@ -21,23 +21,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// Account reads and writes a module's objects with the permissions of the module's account. All requests for a module
-// must use it, because a request with the agent's own permissions would give them to the module (CVE-2026-41050).
+// Account reads and writes a module's objects with the module account's permissions. All requests for a module must use
+// it, because a request with the agent's own permissions would give them to the module (CVE-2026-41050).
 type Account struct {
 	User      string // the impersonated user; empty for the agent itself
 	Client    client.Client
-	manager   string // field manager of apply requests
+	manager   string // field manager in apply requests
 	discovery discovery.DiscoveryInterface
-	pods      rest.Interface // for the logs of containers
+	pods      rest.Interface // for container logs
 }
 
-// newUser returns the account of a user, or the agent's own account if user is empty.
+// newUser returns a user's account, or the agent's own account if user is empty.
 func newUser(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
 	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
 	if user != "" {
 		var err error
 		config = rest.CopyConfig(config)
-		// Set only the user name, because the API server adds the groups of a ServiceAccount.
+		// Set only the user name, because the API server adds a ServiceAccount's groups.
 		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		if http, err = rest.HTTPClientFor(config); err != nil {
 			return nil, err
@@ -73,7 +73,7 @@ func (a *Account) Get(ctx context.Context, r v1beta2.Resource) (*unstructured.Un
 	return o, err
 }
 
-// Metadata returns the metadata of the live object in any served version, or nil if it does not exist.
+// Metadata returns the live object's metadata in any served version, or nil if it does not exist.
 func (a *Account) Metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
 	o, err := a.ServedMetadata(ctx, r)
 	if errors.Is(err, ErrAbsentKind) {
@@ -99,7 +99,7 @@ func (a *Account) ServedMetadata(ctx context.Context, r v1beta2.Resource) (*meta
 	return o, err
 }
 
-// Set contains the accounts of all modules.
+// Set contains all modules' accounts.
 type Set struct {
 	rules  guard.Accounts
 	byUser map[string]*Account
@@ -118,7 +118,7 @@ func NewSet(mgr ctrl.Manager, rules guard.Accounts, fieldManager string) (Set, e
 	return Set{rules, byUser}, nil
 }
 
-// Of returns the account of a module.
+// Of returns a module's account.
 func (s Set) Of(m *v1beta2.Manifest) *Account {
 	return s.byUser[s.rules.UserFor(m.Module(), m.ModuleLabel())]
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// IsAutoscaled reports whether a HorizontalPodAutoscaler or KEDA can have set the current number of replicas of a
-// workload.
+// IsAutoscaled reports whether a HorizontalPodAutoscaler or KEDA can have set a workload's current number of replicas.
 func (a *Account) IsAutoscaled(
 	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
 ) (bool, error) {
@@ -40,8 +39,8 @@ func (a *Account) IsAutoscaled(
 	return a.isScaledByKEDA(ctx, r, dropped)
 }
 
-// isScaledByKEDA reports whether a ScaledObject of KEDA scales a workload. KEDA deletes its HorizontalPodAutoscaler
-// while a ScaledObject is paused.
+// isScaledByKEDA reports whether a KEDA ScaledObject scales a workload. KEDA deletes its HorizontalPodAutoscaler while
+// a ScaledObject is paused.
 //
 // Source: KEDA documentation, "ScaledObject specification": scaleTargetRef, "Pause autoscaling".
 func (a *Account) isScaledByKEDA(ctx context.Context, r v1beta2.Resource, dropped object.Keys) (bool, error) {

@@ -19,9 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// Contents returns the names of a few objects in a namespace. It ignores objects that Kubernetes creates
-// automatically, and objects with a controller in the namespace. If a kind cannot be listed, the result contains a
-// message.
+// Contents returns a few object names from a namespace. It ignores objects that Kubernetes creates automatically, and
+// objects with a controller in the namespace. If a kind cannot be listed, the result contains a message.
 func (a *Account) Contents(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := a.discovery.ServerPreferredResources()
 	var found []string
@@ -89,8 +88,8 @@ func (a *Account) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, na
 	}
 }
 
-// isControlledInNamespace reports whether the controller of an object, from its owner references, is a namespaced
-// object. Contents then lists the controller instead of the object.
+// isControlledInNamespace reports whether an object's controller, from its owner references, is a namespaced object.
+// Contents then lists the controller instead of the object.
 func (a *Account) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)
 	if controller == nil {
@@ -129,7 +128,7 @@ func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMeta
 	return gvk.Group == "metrics.k8s.io"
 }
 
-// isGenerated reports whether OpenShift created a Secret with the registry credentials of a ServiceAccount.
+// isGenerated reports whether OpenShift created a Secret with a ServiceAccount's registry credentials.
 //
 // Source: OpenShift documentation, "Automatically generated image pull secrets".
 func isGenerated(annotations map[string]string) bool {
@@ -137,8 +136,8 @@ func isGenerated(annotations map[string]string) bool {
 		annotations["openshift.io/token-secret.name"] != ""
 }
 
-// withoutTokens returns a list option that excludes the tokens of ServiceAccounts. A filter on metadata is not
-// possible, because metadata does not contain the type of a Secret.
+// withoutTokens returns a list option that excludes ServiceAccount tokens. A filter on metadata is not possible,
+// because metadata does not contain the type of a Secret.
 func withoutTokens(gvk schema.GroupVersionKind) client.ListOption {
 	if gvk.Group == "" && gvk.Kind == "Secret" {
 		return client.MatchingFieldsSelector{

@@ -35,7 +35,7 @@ func (e ObjectError) Error() string { return e.String() + ": " + apiMessage(e.Er
 
 func (e ObjectError) Unwrap() error { return e.Err }
 
-// FailedKeys returns the objects of all ObjectErrors that an error wraps.
+// FailedKeys returns the objects from all ObjectErrors that an error wraps.
 func FailedKeys(err error) object.Keys {
 	found := object.Keys{}
 	var walk func(error)
@@ -53,7 +53,7 @@ func FailedKeys(err error) object.Keys {
 	return found
 }
 
-// Separate returns the errors of a joined error.
+// Separate returns the errors in a joined error.
 func Separate(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // errors.As would also search wrapped errors
 	if !ok {
@@ -66,7 +66,7 @@ func Separate(err error) []error {
 	return all
 }
 
-// apiMessage returns the API server's message. It removes dumps of Go values, which can be long.
+// apiMessage returns the API server's message. It removes dumped Go values, which can be long.
 func apiMessage(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
@@ -81,7 +81,7 @@ func apiMessage(err error) string {
 			text = text[end+len("}: "):]
 		}
 		if cause.Type == metav1.CauseTypeForbidden {
-			// For a Pod, the following lines contain the difference of the two specs, which can fill pages.
+			// For a Pod, the following lines contain the difference between the two specs, which can fill pages.
 			text, _, _ = strings.Cut(text, "\n")
 		}
 		if cause.Field != "" && cause.Field != "<nil>" {
@@ -115,7 +115,7 @@ func IsTransient(err error) bool {
 }
 
 // IsUnserved reports whether an error means that a version or kind is not served. For an unserved version of a built-in
-// kind, the API server returns a Status without details. The Status of a missing object names the object.
+// kind, the API server returns a Status without details. The Status for a missing object names the object.
 func IsUnserved(err error) bool {
 	if err == nil {
 		return false
@@ -141,13 +141,13 @@ func IsUnconverted(err error) bool { return apierrors.IsInternalError(err) }
 // ErrAbsentKind means that the API server does not serve a kind in any version.
 var ErrAbsentKind = errors.New("the API server does not serve this kind in any version")
 
-// isAbsent reports whether the error of a read means that the object does not exist. This includes kinds that cannot be
-// read, such as TokenReview, because the API server never stores their objects.
+// isAbsent reports whether a read error means that the object does not exist. This includes kinds that cannot be read,
+// such as TokenReview, because the API server never stores their objects.
 func isAbsent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// ignoreForbidden returns nil for the error of a missing permission.
+// ignoreForbidden returns nil for a missing permission.
 func ignoreForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
 		return nil
@@ -155,7 +155,7 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// ignoreUnserved returns nil for the error of a kind that is not served.
+// ignoreUnserved returns nil for a kind that is not served.
 func ignoreUnserved(err error) error {
 	if IsUnserved(err) {
 		return nil

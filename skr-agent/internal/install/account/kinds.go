@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// servedVersions returns the served versions of a kind, preferred version first.
+// servedVersions returns a kind's served versions, preferred version first.
 func (a *Account) servedVersions(gk schema.GroupKind) ([]string, error) {
 	groups, err := a.discovery.ServerGroups()
 	if err != nil {
@@ -59,8 +59,8 @@ func (a *Account) isNotStored(gvk schema.GroupVersionKind) bool {
 	})
 }
 
-// Scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind. If the server of
-// an aggregated API does not respond, its kinds are unknown.
+// Scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind. If an aggregated
+// API server does not respond, its kinds are unknown.
 func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 	var versions []string
 	if gvk.Version != "" {
@@ -79,8 +79,8 @@ func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// isUnavailableGroup reports whether the discovery of a single API group failed, because the server of its APIService
-// does not respond.
+// isUnavailableGroup reports whether discovery failed for a single API group, because its APIService's server does not
+// respond.
 func isUnavailableGroup(err error) bool {
 	var failed *apiutil.ErrResourceDiscoveryFailed
 	if !errors.As(err, &failed) {
@@ -157,7 +157,7 @@ func isInGroup(definition, group string) bool {
 }
 
 // unavailableServer returns a message if the group of the kind, which is not served, belongs to an aggregated API
-// server, or "". If removed contains a CRD of the group, the API server itself serves the group, and no request is
+// server, or "". If removed contains a CRD in the group, the API server itself serves the group, and no request is
 // needed.
 func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	for key := range removed {

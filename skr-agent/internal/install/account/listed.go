@@ -29,14 +29,14 @@ type listing struct {
 	namespace string
 }
 
-// Listed contains the metadata of all objects of each listed kind and namespace.
+// Listed contains the metadata for all objects of each listed kind and namespace.
 type Listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
 
 // ErrNotListed means that the objects of a kind and namespace were not listed.
 var ErrNotListed = errors.New("objects of this kind and namespace were not listed")
 
-// Object returns the metadata of an object, or nil if the object does not exist. It returns ErrNotListed if the objects
-// of this kind and namespace were not listed.
+// Object returns an object's metadata, or nil if the object does not exist. It returns ErrNotListed if the objects of
+// this kind and namespace were not listed.
 func (l Listed) Object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]
 	if !ok {
@@ -45,8 +45,8 @@ func (l Listed) Object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// List reads the metadata of objects, with one request for each kind and namespace. The result omits groups of fewer
-// than fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
+// List reads object metadata, with one request for each kind and namespace. The result omits groups of fewer than
+// fewToList objects, lists with more than maxListed objects, and kinds that cannot be listed.
 func (a *Account) List(ctx context.Context, objects []*unstructured.Unstructured) (Listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}

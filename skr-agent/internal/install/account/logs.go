@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// newPodClient returns a REST client for the logs of Pods.
+// newPodClient returns a REST client for Pod logs.
 func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -20,7 +20,7 @@ func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error
 	return rest.RESTClientForConfigAndClient(config, http)
 }
 
-// Log returns the end of a container's log. previous selects the log of the previous run.
+// Log returns the end of a container's log. previous selects the previous run's log.
 func (a *Account) Log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
 	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
 		Param("container", container).Param("previous", strconv.FormatBool(previous)).
@@ -33,7 +33,7 @@ func (a *Account) Log(ctx context.Context, namespace, pod, container string, pre
 	return string(data), err
 }
 
-// Limits for the log of one container.
+// Limits for one container's log.
 const (
 	loggedLines = 25
 	loggedBytes = 16 << 10

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// Lacks returns the missing permissions of the account. It first checks permissions without object names, which
-// usually cover all objects of a kind.
+// Lacks returns the account's missing permissions. It first checks permissions without object names, which usually
+// cover all objects of a kind.
 func (a *Account) Lacks(ctx context.Context, needed []guard.Permission) ([]string, error) {
 	wide := map[guard.Permission]bool{}
 	var missing []string

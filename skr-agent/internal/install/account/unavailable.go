@@ -9,14 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// IsUnreadable reports whether an error concerns only objects of one kind: the API server cannot convert them, or the
-// server of their aggregated API does not respond.
+// IsUnreadable reports whether an error concerns only objects of one kind: the API server cannot convert them, or their
+// aggregated API server does not respond.
 func IsUnreadable(r v1beta2.Resource, err error) bool {
 	return apierrors.IsInternalError(err) || guard.IsCustomGroup(r.Group) && IsTransient(err)
 }
 
-// UnreadableText returns the API server's message for an unreadable object. If the server of an aggregated API can be
-// the cause, the text names its APIService.
+// UnreadableText returns the API server's message for an unreadable object. If an aggregated API server can be the
+// cause, the text names its APIService.
 func UnreadableText(r v1beta2.Resource, err error) string {
 	if !guard.IsCustomGroup(r.Group) || !apierrors.IsServiceUnavailable(err) {
 		return apiMessage(err)

@@ -44,7 +44,7 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 	return first
 }
 
-// unservedVersion returns the error for an object in an unserved version of a kind that is served in another version.
+// unservedVersion returns the error for an object in an unserved version if its kind is served in a different version.
 func unservedVersion(served schema.GroupVersion) error {
 	return fmt.Errorf("%w in this version: change apiVersion to %s", content.ErrUnknownKind, served)
 }

@@ -60,8 +60,8 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
-// Unmark removes the annotations and labels that identify the owner of an object. The label with the module's name
-// stays, so that the module can own the object again.
+// Unmark removes the annotations and labels that identify an object's owner. The label with the module's name stays, so
+// that the module can own the object again.
 func (a *Account) Unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
 		v1beta2.AnnotationOwnedBy)
@@ -94,7 +94,7 @@ func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured
 }
 
 // AdoptDefaultCR adds the module's labels and annotations to a default CR that lifecycle-manager created, so that
-// watches select the CR. If takes is true, it also does so for a CR of another module. It does nothing if the account
+// watches select the CR. If takes is true, it also does so for another module's CR. It does nothing if the account
 // lacks the permission.
 func (a *Account) AdoptDefaultCR(
 	ctx context.Context, live *metav1.PartialObjectMetadata, by object.Owner, takes bool,

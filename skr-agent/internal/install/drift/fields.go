@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// Fields identifies the agent's fields in an object. fields is a fingerprint of the agent's entry in managedFields,
-// and At is the time of this entry. Both stay the same until another client changes the agent's fields or the agent
-// applies a change.
+// Fields identifies the agent's fields in an object. fields is a fingerprint of the agent's entry in managedFields, and
+// At is this entry's time. Both stay the same until another client changes the agent's fields or the agent applies a
+// change.
 type Fields struct{ fields, At string }
 
 // FieldsOf returns the agent's fields from managedFields. The fingerprint does not depend on the order of JSON

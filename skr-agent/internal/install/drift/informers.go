@@ -56,7 +56,7 @@ func (w *Watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// markUnserved records all objects of a watch as changed. Their Manifests then report that the version is not served.
+// markUnserved records all of a watch's objects as changed. Their Manifests then report that the version is not served.
 func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
 	for _, obj := range watch.objects.List() {
 		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
@@ -65,14 +65,14 @@ func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
 	}
 }
 
-// shrink keeps only the parts of an object that drift detection needs, before the informer caches it. Any author of an
+// shrink keeps only the parts of an object that drift detection needs, before the informer caches it. The author of an
 // object with the label managed-by chooses its annotations, so shrink copies none of them except a valid owner.
 func (w *Watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return in, nil
 	}
-	if len(o.Labels) == 0 { // from the informer's cache, because objects of the API server have the label managed-by
+	if len(o.Labels) == 0 { // from the informer's cache, because objects in the API server have the label managed-by
 		return o, nil
 	}
 	own := FieldsOf(o.ManagedFields, w.manager)
@@ -89,7 +89,7 @@ func (w *Watches) shrink(in any) (any, error) {
 	return o, nil
 }
 
-// hasCompleted reports whether the status of a Job has a completion time, which only a successful Job has.
+// hasCompleted reports whether a Job's status has a completion time, which only a successful Job has.
 func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.FieldsV1 != nil &&
@@ -153,7 +153,7 @@ func (w *Watches) queueChange(gk schema.GroupKind, before, now *metav1.PartialOb
 	w.requestCheck(now)
 }
 
-// requestCheck requests a readiness check of the Manifest that owns an object.
+// requestCheck requests a readiness check for the Manifest that owns an object.
 func (w *Watches) requestCheck(obj any) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		if manifest, ok := ownerOf(o); ok {

@@ -11,25 +11,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// kindWatch is the watch of one kind.
+// kindWatch is the watch for one kind.
 type kindWatch struct {
 	Version     string
 	started     time.Time
 	stop        context.CancelFunc
 	synced      cache.InformerSynced
 	objects     cache.Store
-	refused     atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
+	refused     atomic.Pointer[apierrors.StatusError] // error for a watch that the API server forbids
 	lastFailure atomic.Int64                          // in Unix nanoseconds
 	// unserved counts the consecutive failures because the API server does not serve the version.
 	unserved atomic.Int32
 }
 
-// outdatedAfterFailure is how long the agent treats the objects of a watch as outdated after a failure of the watch.
+// outdatedAfterFailure is how long the agent treats a watch's objects as outdated after the watch fails.
 const outdatedAfterFailure = 2 * time.Minute
 
-// handleError handles an error of the informer. It does not log errors that are expected while a CRD is being deleted
-// or restored, or because of a missing permission. It returns true once if the API server stopped serving the
-// version.
+// handleError handles an informer error. It does not log errors that are expected while a CRD is being deleted or
+// restored, or because of a missing permission. It returns true once if the API server stopped serving the version.
 func (w *kindWatch) handleError(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
 	var refused *apierrors.StatusError
 	switch {

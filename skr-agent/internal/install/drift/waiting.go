@@ -15,7 +15,7 @@ import (
 // that the worker can reconcile other modules.
 const MaxWait = 1500 * time.Millisecond
 
-// Await starts the watches of resources and waits up to MaxWait until they run. It reports whether they run. defined
+// Await starts the resources' watches and waits up to MaxWait until they run. It reports whether they run. defined
 // contains the API groups whose CRDs the module contains.
 func (w *Watches) Await(
 	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,

@@ -1,7 +1,8 @@
-// Package drift watches the applied objects of all modules and reports the objects that another client changed.
+// Package drift watches all modules' applied objects and reports the objects that another client changed.
 //
-// Its input is the kinds to watch, and the API server's response to each apply of this process. Its output is the
-// changed objects of each Manifest, and requests to reconcile the Manifest. It reads only metadata and does not write.
+// Its input is the kinds to watch, and the API server's response to each of this process's apply requests. Its output
+// is each Manifest's changed objects, and requests to reconcile the Manifest. It reads only metadata and does not
+// write.
 package drift
 
 import (
@@ -27,20 +28,19 @@ import (
 
 const (
 	// annotationFields is the annotation with the fingerprint of the agent's fields. The agent adds it only to objects
-	// in the caches of its informers, never in the cluster.
+	// in its informers' caches, never in the cluster.
 	annotationFields = "kyma-pull.dev/fields"
-	// annotationAt is the annotation with the time of the agent's last apply. It exists only in the caches of
-	// informers.
+	// annotationAt is the annotation with the time of the agent's last apply. It exists only in informer caches.
 	annotationAt = "kyma-pull.dev/applied-at"
-	// annotationDone is the annotation of a completed Job. It exists only in the caches of informers.
+	// annotationDone is the annotation on a completed Job. It exists only in informer caches.
 	annotationDone = "kyma-pull.dev/done"
-	// settleDelay is the delay of a readiness check after a change to an object. One check then covers many status
-	// changes of a starting workload.
+	// settleDelay is how long a readiness check is delayed after a change to an object. One check then covers many
+	// status changes while a workload starts.
 	settleDelay = 250 * time.Millisecond
 )
 
 // Watches reports changes to applied objects. It runs one metadata informer per kind for objects with the label
-// managed-by, and keeps the name, owner and fingerprint of each object.
+// managed-by, and keeps each object's name, owner and fingerprint.
 //
 // The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a field
 // of the agent. It shows all drift, even for kinds without a generation.
@@ -53,10 +53,10 @@ type Watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// changedObjects contains the changed objects of each Manifest, with the resource version of the change. The
-	// version is empty for a deletion.
+	// changedObjects contains each Manifest's changed objects, with the change's resource version. The version is empty
+	// for a deletion.
 	changedObjects map[types.NamespacedName]map[guard.Key]string
-	// ownApplies contains the last apply of each watched object by this process. A change that such an apply caused
+	// ownApplies contains this process's last apply request for each watched object. A change that such an apply caused
 	// is not drift.
 	ownApplies map[guard.Key]appliedState
 	done       map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
@@ -117,8 +117,8 @@ func (w *Watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
-// Unsynced reports whether the watch of r has been running for longer than firstListTime and has not received its first
-// list of objects.
+// Unsynced reports whether the watch for r has been running for longer than firstListTime and has not received its
+// first list of objects.
 func (w *Watches) Unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,8 +128,8 @@ func (w *Watches) Unsynced(r v1beta2.Resource) bool {
 
 const firstListTime = 2 * time.Second
 
-// StartAll starts the watches of all kinds, so that they fetch their first lists concurrently. It skips the API
-// groups in defined, because their CRDs may not exist yet.
+// StartAll starts the watches for all kinds, so that they fetch their first lists concurrently. It skips the API groups
+// in defined, because their CRDs may not exist yet.
 func (w *Watches) StartAll(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
 		if defined[r.Group] {
@@ -139,7 +139,7 @@ func (w *Watches) StartAll(resources []v1beta2.Resource, defined map[string]bool
 	}
 }
 
-// Retain stops all watches except those of the needed resources.
+// Retain stops all watches except the needed resources' watches.
 func (w *Watches) Retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {
@@ -160,7 +160,7 @@ func (w *Watches) Retain(needed []v1beta2.Resource) {
 	}
 }
 
-// TakeChanged returns the objects of a Manifest that changed since the last call.
+// TakeChanged returns a Manifest's objects that changed since the last call.
 func (w *Watches) TakeChanged(manifest types.NamespacedName) object.Keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,14 +186,14 @@ func (w *Watches) RecordApply(k guard.Key, live *unstructured.Unstructured) Fiel
 	return own
 }
 
-// recordApply records the last apply of an object by this process.
+// recordApply records this process's last apply request for an object.
 func (w *Watches) recordApply(k guard.Key, last appliedState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ownApplies[k] = last
 }
 
-// forget drops the recorded last apply of an object that was deleted.
+// forget drops the recorded last apply request for a deleted object.
 func (w *Watches) forget(k guard.Key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -202,7 +202,7 @@ func (w *Watches) forget(k guard.Key, uid types.UID) {
 	}
 }
 
-// TakeCompleted returns the Jobs of a Manifest that completed and were deleted since the last call.
+// TakeCompleted returns a Manifest's Jobs that completed and were deleted since the last call.
 func (w *Watches) TakeCompleted(manifest types.NamespacedName) object.Keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,8 +221,8 @@ func (w *Watches) MarkCompleted(manifest types.NamespacedName, k guard.Key) {
 	w.done[manifest][k] = struct{}{}
 }
 
-// Version returns the resource version of an object in the cache of its watch. It returns "" if the watch does not
-// contain the object or may be outdated.
+// Version returns an object's resource version in its watch's cache. It returns "" if the watch does not contain the
+// object or may be outdated.
 func (w *Watches) Version(r v1beta2.Resource) string {
 	if o, sure := w.object(r); sure && o != nil {
 		return o.ResourceVersion
@@ -230,8 +230,8 @@ func (w *Watches) Version(r v1beta2.Resource) string {
 	return ""
 }
 
-// object returns an object from the cache of its watch, or nil if the watch does not contain it. sure is false if the
-// watch may be outdated.
+// object returns an object from its watch's cache, or nil if the watch does not contain it. sure is false if the watch
+// may be outdated.
 func (w *Watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
 	w.mu.Lock()
 	watch := w.kinds[object.GVKOf(r).GroupKind()]
@@ -264,7 +264,7 @@ func (w *Watches) AppliedFields(r v1beta2.Resource) (own Fields, sure bool) {
 	return own, sure
 }
 
-// IsMarked reports whether the annotation owned-by of a watched object has this value.
+// IsMarked reports whether the annotation owned-by on a watched object has this value.
 func (w *Watches) IsMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark

@@ -1,4 +1,4 @@
-// Package installtest contains the content of modules for the tests of package install and its subpackages.
+// Package installtest contains module content for tests in package install and its subpackages.
 package installtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// SampleCRD defines the kind Sample. It must come first in the content of a module that contains a Sample.
+// SampleCRD defines the kind Sample. It must come first in a module's content that contains a Sample.
 const SampleCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -26,7 +26,7 @@ spec:
 ---
 `
 
-// SampleRest contains the other objects of the sample module.
+// SampleRest contains the sample module's other objects.
 const SampleRest = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -53,7 +53,7 @@ spec:
 ---
 `
 
-// SampleExtra contains objects of only one version of the sample module.
+// SampleExtra contains objects that only one version of the sample module has.
 const SampleExtra = `
 apiVersion: v1
 kind: ConfigMap
@@ -64,7 +64,7 @@ kind: Sample
 metadata: {name: bundled, namespace: kyma-system}
 `
 
-// Sample returns a custom resource of the sample module.
+// Sample returns a custom resource for the sample module.
 func Sample(name, namespace string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.kyma-project.io/v1", "kind": "Sample",
@@ -76,7 +76,7 @@ func Sample(name, namespace string) *unstructured.Unstructured {
 	return o
 }
 
-// Crowd returns the YAML of ConfigMaps and Deployments with the names crowd-0, crowd-1, and so on.
+// Crowd returns the YAML for ConfigMaps and Deployments with the names crowd-0, crowd-1, and so on.
 func Crowd(configMaps, deployments int, image string) string {
 	var text strings.Builder
 	for i := range configMaps {

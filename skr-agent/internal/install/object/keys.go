@@ -13,22 +13,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// KeyOf returns the key of a resource in an inventory. guard.KeyOf returns the key of an object.
+// KeyOf returns the key for a resource in an inventory. guard.KeyOf returns the key for an object.
 func KeyOf(r v1beta2.Resource) guard.Key { return KeyIn(GVKOf(r).GroupKind(), r.Namespace, r.Name) }
 
-// KeyIn returns the key of an object of a kind.
+// KeyIn returns the key for an object of the given kind.
 func KeyIn(gk schema.GroupKind, namespace, name string) guard.Key {
 	return guard.Key{Group: gk.Group, Kind: gk.Kind, Namespace: namespace, Name: name}
 }
 
-// ResourceOf returns the inventory entry of an object.
+// ResourceOf returns an object's inventory entry.
 func ResourceOf(o *unstructured.Unstructured) v1beta2.Resource {
 	return v1beta2.Resource{
 		Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
 	}
 }
 
-// ResourcesOf returns the inventory entries of objects.
+// ResourcesOf returns the objects' inventory entries.
 func ResourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	resources := make([]v1beta2.Resource, len(objects))
 	for i, o := range objects {

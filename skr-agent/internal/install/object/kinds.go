@@ -19,7 +19,7 @@ var ClaimKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 // ReplicationControllerKind is the kind of ReplicationControllers.
 var ReplicationControllerKind = schema.GroupKind{Kind: "ReplicationController"}
 
-// Kinds of objects that run to completion.
+// Kinds whose objects run to completion.
 var (
 	JobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 	PodKind = schema.GroupKind{Kind: "Pod"}

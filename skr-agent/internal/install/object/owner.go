@@ -24,7 +24,7 @@ func (by Owner) IsAnnotatedOwner(o *metav1.PartialObjectMetadata) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.OwnedBy
 }
 
-// Marks returns the labels and annotations that identify the owner of an object.
+// Marks returns the labels and annotations that identify an object's owner.
 func (by Owner) Marks() (labels, annotations map[string]string) {
 	return map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelModuleName: by.Module},
 		map[string]string{v1beta2.AnnotationOwnedBy: by.OwnedBy}
@@ -68,13 +68,13 @@ func WasAppliedBy(o *metav1.PartialObjectMetadata, manager string) bool {
 		})
 }
 
-// BelongsToOther reports whether an object belongs to another Manifest of this runtime.
+// BelongsToOther reports whether an object belongs to another Manifest in this runtime.
 func (by Owner) BelongsToOther(o *metav1.PartialObjectMetadata) bool {
 	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
 	return !by.IsAnnotatedOwner(o) && strings.HasPrefix(mark, by.Namespace+"/")
 }
 
-// DescribeOwner returns text for messages: the owner of an object in parentheses, or "" for an object without an owner.
+// DescribeOwner returns text for messages: an object's owner in parentheses, or "" for an object without an owner.
 func DescribeOwner(o *metav1.PartialObjectMetadata) string {
 	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
 		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {

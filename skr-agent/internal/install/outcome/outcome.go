@@ -32,7 +32,7 @@ type Outcome struct {
 	Gone bool
 }
 
-// Finding contains the status, reason and message of a condition.
+// Finding contains a condition's status, reason and message.
 type Finding struct {
 	OK      bool
 	Unknown bool
@@ -88,7 +88,7 @@ func StatusOf(m *v1beta2.Manifest, out Outcome, now time.Time) v1beta2.ManifestS
 	return next
 }
 
-// Unmanaged returns the outcome of a Manifest that the agent must not reconcile.
+// Unmanaged returns the outcome for a Manifest that the agent must not reconcile.
 func Unmanaged(m *v1beta2.Manifest) Outcome {
 	return Outcome{
 		Inventory: m.Status.Synced, State: v1beta2.StateUnmanaged,

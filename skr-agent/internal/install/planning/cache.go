@@ -16,24 +16,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-// maxPlannedBytes limits the cached plans of all Manifests. 2,000 typical objects need about 100 KiB.
+// maxPlannedBytes limits the cached plans for all Manifests. 2,000 typical objects need about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
-// plannedWindow is the window size of the compression. The objects of a module are similar, so a small window is
-// sufficient.
+// plannedWindow is the window size of the compression. A module's objects are similar, so a small window is sufficient.
 const plannedWindow = 128 << 10
 
-// Cache caches the objects of each Manifest from the last comparison, in compressed form. The agent can then correct
-// drift without rendering the module again.
+// Cache caches each Manifest's objects from the last comparison, in compressed form. The agent can then correct drift
+// without rendering the module again.
 type Cache struct {
 	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
 	bytes int
 }
 
-// packedPlan contains the compressed objects of a plan. Each object has two lines: the key and the JSON.
+// packedPlan contains a plan's compressed objects. Each object has two lines: the key and the JSON.
 type packedPlan struct {
-	// input identifies the inputs of the plan (see Input).
+	// input identifies the plan's inputs (see Input).
 	input             string
 	data              []byte
 	resources, images outcome.Finding
@@ -55,7 +54,7 @@ func (s *Cache) Keep(name types.NamespacedName, input string, p Plan) {
 	s.bytes += len(data)
 }
 
-// Forget drops the plan of a Manifest.
+// Forget drops a Manifest's plan.
 func (s *Cache) Forget(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func packObjects(p Plan) ([]byte, error) {
 	return bytes.Clone(packed.Bytes()), err
 }
 
-// line returns the key of an object as one line. Quotes escape line breaks.
+// line returns an object's key as one line. Quotes escape line breaks.
 func line(k guard.Key) string {
 	return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name})
 }

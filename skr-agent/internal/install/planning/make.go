@@ -1,4 +1,4 @@
-// Package planning decides which objects of a module are applied, pruned, recreated and removed, and in which order.
+// Package planning decides which of a module's objects are applied, pruned, recreated and removed, and in which order.
 //
 // Its input is Manifests, rendered objects, and the kinds that the API server serves. Its output is a Plan, or the
 // problem that prevents it. It does not send requests.
@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// Make checks the content of a module and returns the objects to apply and to prune, in order. It modifies the objects
-// in place, as content.Check does, and also sets the owner's labels and annotations. inventory is the Manifest's
-// current inventory.
+// Make checks a module's content and returns the objects to apply and to prune, in order. It modifies the objects in
+// place, as content.Check does, and also sets the owner's labels and annotations. inventory is the Manifest's current
+// inventory.
 func Make(in content.Input, inventory []v1beta2.Resource, owner object.Owner) (Plan, error) {
 	checked, err := content.Check(in)
 	if err != nil {
@@ -43,14 +43,14 @@ func Make(in content.Input, inventory []v1beta2.Resource, owner object.Owner) (P
 	return mk.finish(inventory), nil
 }
 
-// maker collects the objects of a plan.
+// maker collects a plan's objects.
 type maker struct {
 	plan  Plan
 	owner object.Owner
 	stay  object.Keys // objects that must not be pruned
 }
 
-// add adds an object of the content to its stage.
+// add adds an object from the content to its stage.
 func (mk *maker) add(o *unstructured.Unstructured) {
 	if guard.IsSharedNamespace(guard.KeyOf(o), mk.owner.Namespace) {
 		mk.plan.Shared = append(mk.plan.Shared, o)
@@ -62,7 +62,7 @@ func (mk *maker) add(o *unstructured.Unstructured) {
 	mk.plan.Inventory = append(mk.plan.Inventory, object.ResourceOf(o))
 }
 
-// finish sorts the objects of each stage and adds the objects to prune.
+// finish sorts each stage's objects and adds the objects to prune.
 func (mk *maker) finish(inventory []v1beta2.Resource) Plan {
 	p := mk.plan
 	for _, stage := range p.Stages {
@@ -92,7 +92,7 @@ func (mk *maker) leaveOut(left content.LeftOut) {
 	mk.stay[k] = struct{}{}
 }
 
-// mark sets the labels and annotations that identify the owner of an object.
+// mark sets the labels and annotations that identify an object's owner.
 func mark(o *unstructured.Unstructured, by object.Owner) {
 	labels, annotations := by.Marks()
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, labels, annotations)

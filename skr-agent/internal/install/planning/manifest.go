@@ -19,13 +19,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Installed reports whether the current generation of a Manifest was applied completely.
+// Installed reports whether a Manifest's current generation was applied completely.
 func Installed(m *v1beta2.Manifest) bool {
 	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// IsActive reports whether the agent installs the module of a Manifest.
+// IsActive reports whether the agent installs a Manifest's module.
 func IsActive(records record.Store, m *v1beta2.Manifest) bool {
 	return m.DeletionTimestamp.IsZero() && !records.IsUnmanaged(m) &&
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
@@ -37,20 +37,20 @@ func IsLastApplied(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.InProgress == "" && applied.Digest == record.RequestedVersion(m).Digest
 }
 
-// IsBegun reports whether the apply of a Manifest's content has started but not completed.
+// IsBegun reports whether the agent has started but not completed applying a Manifest's content.
 func IsBegun(m *v1beta2.Manifest) bool {
 	applied := record.ReadUnverified(m).Applied
 	return applied != nil && applied.InProgress != "" && applied.InProgress == record.RequestedVersion(m).Digest
 }
 
-// HasWrongRecord reports whether the Manifest's record of the applied version differs from the requested version, or
-// describes an apply that is not complete.
+// HasWrongRecord reports whether the applied version in the Manifest's record differs from the requested version, or is
+// not applied completely.
 func HasWrongRecord(m *v1beta2.Manifest) bool {
 	applied := record.ReadUnverified(m).Applied
 	return applied != nil && (applied.InProgress != "" || applied.Version != m.Spec.Version)
 }
 
-// CompletedJobs returns the Jobs and Pods of the Manifest's version that are recorded as completed.
+// CompletedJobs returns the Jobs and Pods for the Manifest's version that are recorded as completed.
 func CompletedJobs(m *v1beta2.Manifest) object.Keys {
 	recorded := recordedJobs(m)
 	completed := keysOf(object.JobKind, recorded.Jobs)
@@ -58,7 +58,7 @@ func CompletedJobs(m *v1beta2.Manifest) object.Keys {
 	return completed
 }
 
-// StartedJobs returns the Jobs with a TTL of the Manifest's version that are recorded as started and not as completed.
+// StartedJobs returns the Jobs with a TTL for the Manifest's version that are recorded as started and not as completed.
 func StartedJobs(m *v1beta2.Manifest) object.Keys {
 	return keysOf(object.JobKind, recordedJobs(m).Started)
 }
@@ -71,7 +71,7 @@ func recordedJobs(m *v1beta2.Manifest) record.CompletedJobs {
 	return *recorded
 }
 
-// keysOf returns the keys of a kind's objects. The names have the form NAMESPACE/NAME.
+// keysOf returns the keys of a kind's objects. The names have the format NAMESPACE/NAME.
 func keysOf(kind schema.GroupKind, names []string) object.Keys {
 	keys := object.Keys{}
 	for _, name := range names {
@@ -110,7 +110,7 @@ func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	return recreated != nil && recreated.Version == WantedDigest(m) && !slices.Contains(recreated.Objects, uid)
 }
 
-// ClaimedByOther returns a conflict if another Manifest owns an object of the plan. If both Manifests have the object
+// ClaimedByOther returns a conflict if another Manifest owns an object in the plan. If both Manifests have the object
 // in their inventories, the older Manifest owns it. takes contains the objects that other Manifests do not need
 // anymore. The default CRs of both Manifests are included.
 func ClaimedByOther(
@@ -169,7 +169,7 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// IsAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
+// IsAbandoned reports whether the annotation owned-by on an object names another Manifest that does not contain the
 // object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
 func IsAbandoned(
 	records record.Store, k guard.Key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest,

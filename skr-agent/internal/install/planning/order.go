@@ -38,7 +38,7 @@ func rankOf(kind string, phase int) int {
 	return rank(kind)
 }
 
-// sortForApply sorts the objects of a stage. Jobs of a chart's hooks are before the workloads or after the other kinds
+// sortForApply sorts a stage's objects. Jobs from a chart's hooks are before the workloads or after the other kinds
 // without a rank.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {

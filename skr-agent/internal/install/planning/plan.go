@@ -24,7 +24,7 @@ type Plan struct {
 	Stages [4][]*unstructured.Unstructured
 	// unserved contains the kinds of the content's CRDs that the API server does not serve yet.
 	unserved map[schema.GroupKind]bool
-	// Inventory contains all objects of the stages. Prune contains the objects to delete, in the order of deletion.
+	// Inventory contains all objects in the stages. Prune contains the objects to delete, in the order of deletion.
 	Inventory []v1beta2.Resource
 	Prune     []v1beta2.Resource
 	// Recreate contains objects to delete before the apply, because their immutable fields change.
@@ -42,12 +42,12 @@ type Plan struct {
 	Ignored []string
 	// Unread contains custom resources that the API server could not read, with the error. They are applied later.
 	Unread map[guard.Key]string
-	// Unlabeled is the key of the agent's namespace if the module's content contains this namespace but sets no labels
+	// Unlabeled is the key for the agent's namespace if the module's content contains this namespace but sets no labels
 	// on it. The agent then does not apply the namespace.
 	Unlabeled guard.Key
 	// Absent contains objects that did not exist when the plan was checked.
 	Absent object.Keys
-	// Refused is the problem of the objects that the API server rejected during a first installation.
+	// Refused is the problem for the objects that the API server rejected during a first installation.
 	Refused *outcome.Finding
 }
 
@@ -81,7 +81,7 @@ func (p *Plan) All() []*unstructured.Unstructured {
 	return all
 }
 
-// LeftOut returns the problem of the objects that were not applied, or nil if all objects were applied.
+// LeftOut returns the problem for the objects that were not applied, or nil if all objects were applied.
 func (p *Plan) LeftOut() *outcome.Finding {
 	switch {
 	case p.Refused != nil:
@@ -108,7 +108,7 @@ func (p *Plan) LeaveUnread() {
 	}
 }
 
-// UnreadText returns the names of unreadable custom resources with the API server's errors.
+// UnreadText lists unreadable custom resources with the API server's errors.
 func (p *Plan) UnreadText() string {
 	var texts []string
 	for k, why := range p.Unread {
@@ -136,7 +136,7 @@ func (p *Plan) IsUndefined(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// IsDefinedBy reports whether one of the plan's CRDs in crds defines the kind of an object, and the API server does not
+// IsDefinedBy reports whether one of the plan's CRDs in crds defines an object's kind, and the API server does not
 // serve this kind.
 func (p *Plan) IsDefinedBy(o *unstructured.Unstructured, definitions object.Keys) bool {
 	gvk := o.GroupVersionKind()
@@ -156,7 +156,7 @@ func (p *Plan) TakesOver(k guard.Key, mark string, by object.Owner) bool {
 	return from != "" && from == mark && from != by.OwnedBy
 }
 
-// DefinedGroups returns the API groups of the CRDs in a plan.
+// DefinedGroups returns the API groups that a plan's CRDs define.
 func DefinedGroups(p Plan) map[string]bool {
 	defined := map[string]bool{}
 	for _, o := range p.Stages[0] {

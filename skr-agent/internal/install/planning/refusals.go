@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Refusal describes an object of a new version that the API server rejected.
+// Refusal describes an object in a new version that the API server rejected.
 type Refusal struct {
 	Object *unstructured.Unstructured
 	Err    error

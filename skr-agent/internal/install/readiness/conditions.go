@@ -3,7 +3,7 @@ package readiness
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 // withStandardStatus returns a copy of an object whose status contains only the fields that kstatus reads, without
-// values of other types. It converts boolean condition statuses to text.
+// values that have other types. It converts boolean condition statuses to text.
 //
 // Source: kstatus: cli-utils pkg/kstatus/status, GetObjectWithConditions.
 func withStandardStatus(o *unstructured.Unstructured) *unstructured.Unstructured {

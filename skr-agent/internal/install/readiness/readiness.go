@@ -40,7 +40,7 @@ func ModuleState(seen []Observation) Verdict {
 	return Verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// PullsNoImage reports whether the kubelet cannot pull an image of an observed Pod.
+// PullsNoImage reports whether the kubelet cannot pull an image for an observed Pod.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func PullsNoImage(seen []Observation) bool {
@@ -61,7 +61,7 @@ func PullsNoImage(seen []Observation) bool {
 }
 
 // ObjectState returns the state of one object and a message. An object that is being deleted is never ready.
-// ObjectState masks secrets in messages of other programs, because reports contain these messages.
+// ObjectState masks secrets in other programs' messages, because reports contain these messages.
 func ObjectState(s Observation) (v1beta2.State, string) {
 	state, message := lastingState(s)
 	if state != v1beta2.StateReady {
@@ -92,7 +92,7 @@ func lastingState(s Observation) (v1beta2.State, string) {
 		return state, message
 	}
 	result, err := status.Compute(s.Object)
-	if err != nil { // the author of a CRD can use the names of kstatus' fields for values of other types
+	if err != nil { // a CRD's author can use the same names as kstatus' fields for values of other types
 		result, err = status.Compute(withStandardStatus(s.Object))
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message strin
 	return state, cmp.Or(explanation(o), "state is "+text), true
 }
 
-// explanation returns the message of the first condition that is False.
+// explanation returns the message from the first condition that is False.
 func explanation(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -195,7 +195,7 @@ func HasStatus(r v1beta2.Resource) bool {
 	return guard.IsCustomGroup(r.Group)
 }
 
-// Checks returns the custom state checks of a module's default CR.
+// Checks returns the custom state checks for a module's default CR.
 func Checks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	var checks []v1beta2.CustomStateCheck
 	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {

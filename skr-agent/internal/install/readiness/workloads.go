@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// workloadState returns the state of built-in kinds if the result of kstatus would mislead users, such as a running
-// Job. ok is false for other kinds.
+// workloadState returns the state for built-in kinds if kstatus's result would mislead users, such as a running Job. ok
+// is false for other kinds.
 func workloadState(s Observation) (state v1beta2.State, message string, ok bool) {
 	o := s.Object
 	if o.GetDeletionTimestamp() != nil {
@@ -42,8 +42,7 @@ func workloadState(s Observation) (state v1beta2.State, message string, ok bool)
 	return "", "", false
 }
 
-// apiServiceState returns Processing until the server of an APIService responds. kstatus ignores the status of an
-// APIService.
+// apiServiceState returns Processing until an APIService's server responds. kstatus ignores an APIService's status.
 //
 // Source: Kubernetes API reference, APIServiceStatus: condition Available.
 func apiServiceState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
@@ -94,7 +93,7 @@ func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message str
 	return v1beta2.StateReady, "Deployment is paused", true
 }
 
-// onDeleteState returns the state of a DaemonSet or StatefulSet with the update strategy OnDelete. Pods of an older
+// onDeleteState returns the state of a DaemonSet or StatefulSet with the update strategy OnDelete. Pods with an older
 // revision count as ready, because the controller waits until a user deletes them.
 //
 // Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
@@ -140,13 +139,13 @@ func IsUnclaimed(o *unstructured.Unstructured) bool {
 		o.GetAnnotations()[annotationSelectedNode] == ""
 }
 
-// annotationStorageClass contains the StorageClass of a PersistentVolumeClaim. It takes precedence over the field
+// annotationStorageClass contains a PersistentVolumeClaim's StorageClass. It takes precedence over the field
 // storageClassName.
 //
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, GetPersistentVolumeClaimClass.
 const annotationStorageClass = "volume.beta.kubernetes.io/storage-class"
 
-// StorageClass returns the StorageClass of a PersistentVolumeClaim, or "" if it has none.
+// StorageClass returns a PersistentVolumeClaim's StorageClass, or "" if it has none.
 func StorageClass(o *unstructured.Unstructured) string {
 	if class, found := o.GetAnnotations()[annotationStorageClass]; found {
 		return class
@@ -154,12 +153,12 @@ func StorageClass(o *unstructured.Unstructured) string {
 	return object.Text(o, "spec", "storageClassName")
 }
 
-// isObserved reports whether a controller has processed the latest spec of an object.
+// isObserved reports whether a controller has processed an object's latest spec.
 func isObserved(o *unstructured.Unstructured) bool {
 	return object.Integer(o, 0, "status", "observedGeneration") >= o.GetGeneration() && o.GetGeneration() > 0
 }
 
-// IsTrue reports whether a condition of an object has status True.
+// IsTrue reports whether a condition on an object has status True.
 func IsTrue(o *unstructured.Unstructured, condition string) bool {
 	return conditionOf(o, condition)["status"] == "True"
 }
@@ -169,7 +168,7 @@ func messageOf(o *unstructured.Unstructured, condition string) string {
 	return message
 }
 
-// conditionOf returns a condition of an object, or nil if the object does not have it.
+// conditionOf returns a condition on an object, or nil if the object does not have it.
 func conditionOf(o *unstructured.Unstructured, kind string) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -1,4 +1,4 @@
-// Package rendering renders the content of Manifests to objects.
+// Package rendering renders Manifests' content to objects.
 //
 // Its input is a Manifest and the content store. Its output is the module's objects, with the runtime's values,
 // redirected images and pull Secrets, or the problem in the module's content. It does not write to the cluster.
@@ -24,28 +24,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-// Rendering contains the rendered objects of a Manifest.
+// Rendering contains a Manifest's rendered objects.
 type Rendering struct {
 	Objects []*unstructured.Unstructured
 	// DefaultCR is the Manifest's default CR with the runtime's values. It is nil if it has none.
 	DefaultCR *unstructured.Unstructured
-	// Images is the finding of comparing the objects' images with the images that the component lists.
+	// Images is the finding from comparing the objects' images with the images that the component lists.
 	Images outcome.Finding
 }
 
-// Renderer renders the content of Manifests.
+// Renderer renders Manifests' content.
 type Renderer struct {
 	// Content contains the blobs that Manifests reference by digest.
 	Content *contentstore.Store
 	// Render renders content to objects, with limits for time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
-	// Namespace is the default namespace of objects.
+	// Namespace is the default namespace for objects.
 	Namespace string
 }
 
-// Module returns the objects of a Manifest. Their images already refer to the configured mirrors. capabilities reads
-// the API server's version and kinds, which only charts need. The finding is a problem that the module causes. All
-// errors are temporary.
+// Module returns a Manifest's objects. Their images already refer to the configured mirrors. capabilities reads the API
+// server's version and kinds, which only charts need. The finding is a problem that the module causes. All errors are
+// temporary.
 func (r Renderer) Module(
 	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
 ) (Rendering, *outcome.Finding, error) {
