@@ -13,7 +13,7 @@ type Transport struct {
 	TooLarge error
 }
 
-// RoundTrip sends the request and limits the body of the response.
+// RoundTrip sends the request and limits the response body.
 func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.Next.RoundTrip(request)
 	if err != nil {
@@ -26,7 +26,7 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// NewReader returns a reader of at most maxBytes bytes of source. If source has more bytes, Read returns the error
+// NewReader returns a reader for at most maxBytes bytes from source. If source has more bytes, Read returns the error
 // tooLarge instead of io.EOF.
 func NewReader(source io.Reader, maxBytes int64, tooLarge error) io.Reader {
 	return &reader{source, maxBytes, tooLarge}

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Defaults of a check. They must match the schema of RolloutPolicy.
+// Defaults for a check. They must match the RolloutPolicy schema.
 const (
 	DefaultInterval  = 30 * time.Second
 	DefaultTimeout   = 10 * time.Second
@@ -31,7 +31,7 @@ const (
 // Verdict is the outcome of one measurement.
 type Verdict string
 
-// Verdicts of a measurement. Unknown means that the measurement failed, for example after a timeout.
+// Verdicts for a measurement. Unknown means that the measurement failed, for example after a timeout.
 const (
 	Success Verdict = "success"
 	Failure Verdict = "failure"
@@ -47,7 +47,7 @@ type Measurement struct {
 	Message string
 }
 
-// State is the state of one check of a module in one version.
+// State is the state of one of a module's checks in one version.
 type State struct {
 	Name string `json:"name"`
 	// Of is a hash of the check's definition. Query is a hash of the request: the Service, path and PromQL query. Query
@@ -66,11 +66,11 @@ type State struct {
 	Value    string `json:"value,omitempty"`
 	Before   string `json:"before,omitempty"`
 	Message  string `json:"message,omitempty"`
-	// Measured is the time of the last measurement.
+	// Measured is the last measurement's time.
 	Measured time.Time `json:"measured,omitzero"`
 }
 
-// Record contains the states of all checks of one module version. The agent stores it to survive restarts.
+// Record contains the states of all checks for one module version. The agent stores it to survive restarts.
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
@@ -90,7 +90,7 @@ func (r Record) ValueBefore(s State) string {
 	return s.Before
 }
 
-// Definition is a check of a module with all defaults applied.
+// Definition is a module check with all defaults applied.
 type Definition struct {
 	fleet.Check
 	// Problem is the reason why the check cannot be measured. Empty if it can be measured.
@@ -114,7 +114,7 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	}
 	switch {
 	case s.Result == v1beta2.CheckFailed:
-		return s // the result and message of a failed check never change
+		return s // a failed check's result and message never change
 	case s.Row >= d.SuccessThreshold:
 		s.Result = v1beta2.CheckPassed
 	case s.Row <= -d.FailureThreshold:
@@ -145,7 +145,7 @@ func increment(count int32) int32 {
 	return count + 1
 }
 
-// NextMeasurement returns the time of the next measurement. It returns false if the check needs no further measurement.
+// NextMeasurement returns when the next measurement is due. It returns false if the check needs no further measurement.
 //
 // Measurements end checkFor after ready. An Inconclusive check runs for up to bundle.MaxCheckFor, because the
 // rollout waits for its result.
@@ -165,13 +165,13 @@ func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Durat
 }
 
 // roundingUnit returns the unit to which NextMeasurement rounds measurement times: a sixth of the interval, between 1
-// and 10 seconds. Rounding makes the checks of many modules run at the same time, so the agent wakes up less often.
+// and 10 seconds. Rounding makes many modules' checks run at the same time, so the agent wakes up less often.
 func roundingUnit(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns the checks of a Manifest with all defaults applied. A check without cel, http, promql and job is
-// replaced by the check with the same name in shipped, the checks in the module's content.
+// Define returns a Manifest's checks with all defaults applied. A check without cel, http, promql and job is replaced
+// by the check with the same name in shipped, the checks in the module's content.
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {
@@ -242,8 +242,8 @@ func checkQuery(c fleet.Check) string {
 	return ""
 }
 
-// ReportedChecks returns the states of checks as they appear in a report, sorted by name. Checks without a measurement
-// are Inconclusive.
+// ReportedChecks returns check states as they appear in a report, sorted by name. Checks without a measurement are
+// Inconclusive.
 func ReportedChecks(states []State) []bundle.ReportedCheck {
 	if len(states) == 0 {
 		return nil
@@ -262,8 +262,8 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// WithoutValues returns only the names and results of checks. For an Inconclusive check with a problem, Unknowns is 1.
-// The agent sends a new report if the result changes.
+// WithoutValues returns only check names and results. For an Inconclusive check with a problem, Unknowns is 1. The
+// agent sends a new report if the result changes.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {

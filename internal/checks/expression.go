@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Variables of CEL expressions.
+// Variables in CEL expressions.
 const (
 	VarObjects = "objects"
 	VarBody    = "body"
@@ -25,8 +25,8 @@ const (
 	maxCost = 1_000_000
 	// interruptEvery is the number of loop iterations after which the timeout is checked.
 	interruptEvery = 100
-	// maxNesting limits the nesting of lists, maps, loops and function calls, because each level can add a level to the
-	// type of a value. The time of the type checker grows with the third power of these levels.
+	// maxNesting limits the nesting of lists, maps, loops and function calls, because each level can add a level to a
+	// value's type. The type checker's time grows with the third power of these levels.
 	maxNesting = 32
 )
 
@@ -40,8 +40,8 @@ func newEnv() (*cel.Env, error) {
 		cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))
 }
 
-// Compile compiles the CEL expression of a check. The agent and the validation of policies use it, so the publisher
-// refuses exactly the expressions that agents cannot run.
+// Compile compiles a check's CEL expression. The agent and the policy validation use it, so the publisher refuses
+// exactly the expressions that agents cannot run.
 func Compile(expression string) (cel.Program, error) {
 	env, err := expressionEnv()
 	if err != nil {
@@ -95,11 +95,11 @@ func nesting(e ast.NavigableExpr) (levels int) {
 	return levels
 }
 
-// optTarget is the name of the variable with the receiver of optMap. Expressions cannot contain this name.
+// optTarget is the name of the variable with optMap's receiver. Expressions cannot contain this name.
 const optTarget = "@optTarget"
 
-// expandOptMap returns a macro that replaces optMap of cel-go, or optFlatMap if wrap is false. The macros of cel-go
-// repeat their receiver, so that the size of a chain of n calls is 2^n. This macro assigns the receiver to a variable.
+// expandOptMap returns a macro that replaces cel-go's optMap, or optFlatMap if wrap is false. cel-go's macros repeat
+// their receiver, so that a chain of n calls has size 2^n. This macro assigns the receiver to a variable.
 func expandOptMap(wrap bool) cel.MacroFactory {
 	return func(f cel.MacroExprFactory, receiver ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 		if args[0].Kind() != ast.IdentKind {

@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// FormatNumber formats a number with six significant digits, as in the field Value of a Measurement.
+// FormatNumber formats a number with six significant digits, as in a Measurement's field Value.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
 // ParseNumber parses a number. ok is false if the text is not a finite number. A comparison with NaN is always false,
@@ -21,8 +21,8 @@ func ParseNumber(text string) (number float64, ok bool) {
 // MissingValue is the value before an upgrade if it could not be measured.
 const MissingValue = "missing"
 
-// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade. It
-// is empty after a first installation. If it is not a number, such as MissingValue, no comparison is possible.
+// CompareNumber compares a query's value with its check's bounds. before is the value before the upgrade. It is empty
+// after a first installation. If it is not a number, such as MissingValue, no comparison is possible.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	rounded, finite := ParseNumber(m.Value)

@@ -40,8 +40,8 @@ func validateCheck(c fleet.Check, at *field.Path) *field.Error {
 	return nil
 }
 
-// latencyProblem returns why the maxLatency of an HTTP check has no effect, or "". A response that exceeds the timeout
-// is Inconclusive, so a larger maxLatency could never fail the check.
+// latencyProblem returns why an HTTP check's maxLatency has no effect, or "". A response that exceeds the timeout is
+// Inconclusive, so a larger maxLatency could never fail the check.
 func latencyProblem(c fleet.Check) string {
 	if c.HTTP == nil || c.HTTP.MaxLatency.Duration == 0 {
 		return ""

@@ -24,7 +24,7 @@ type Cluster struct {
 // connectionFlag is the annotation of flags that select an API server. The help lists them in a separate section.
 const connectionFlag = "kyma-pull.dev/connection"
 
-// Client-side rate limits of interactive commands, as in kubectl.
+// Client-side rate limits for interactive commands, as in kubectl.
 const (
 	queriesPerSecond = 50
 	queriesAtOnce    = 300
@@ -141,7 +141,7 @@ func (c *Cluster) otherContexts() string {
 	return ": the contexts are " + strings.Join(names, ", ")
 }
 
-// loader returns a loader of the kubeconfig. Connection flags override its values.
+// loader returns a loader for the kubeconfig. Connection flags override its values.
 func (c *Cluster) loader() clientcmd.ClientConfig {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = c.kubeconfig

@@ -42,7 +42,7 @@ func clusterHint(err error) string {
 	return "`kubectl api-resources` lists the kinds that the API server serves"
 }
 
-// unreachable returns the address of the API server if the connection failed, or "" for other errors.
+// unreachable returns the API server's address if the connection failed, or "" for other errors.
 func unreachable(err error) string {
 	to := failedConnection(err)
 	if to == nil || isRegistryPath(to.Path) || !apiServerPath.MatchString(to.Path) {

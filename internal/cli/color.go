@@ -12,10 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Color is the terminal color of a word.
+// Color is a word's terminal color.
 type Color string
 
-// Colors of words.
+// Colors for words.
 const (
 	Plain  Color = ""
 	Faint  Color = "\x1b[2m"
@@ -42,7 +42,7 @@ func IsTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// NewPalette returns the palette of a command that writes to out.
+// NewPalette returns the palette for a command that writes to out.
 func NewPalette(out io.Writer) Palette {
 	p, ok := out.(*escapingWriter)
 	if !ok {
@@ -78,7 +78,7 @@ func isColored(mode string, terminal bool, env func(string) string) (bool, error
 // unknownWidth is the assumed width of an output that is not a terminal.
 const unknownWidth = 80
 
-// Width returns the number of columns of the terminal, or 80 if out is not a terminal.
+// Width returns the terminal's number of columns, or 80 if out is not a terminal.
 func Width(out io.Writer) int {
 	if file, ok := Raw(out).(interface{ Fd() uintptr }); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// CompleteConnections adds shell completion of connection flags to all commands. Contexts, clusters and users come
+// CompleteConnections adds shell completion for connection flags to all commands. Contexts, clusters and users come
 // from the kubeconfig. Namespaces come from the API server.
 func CompleteConnections(root *cobra.Command) {
 	for flag, names := range map[string]func(context.Context, *Cluster) ([]string, error){
@@ -62,8 +62,7 @@ func users(_ context.Context, c *Cluster) ([]string, error) {
 	return slices.Sorted(maps.Keys(config.AuthInfos)), err
 }
 
-// namespaces lists the names of all namespaces. It uses the discovery client's REST client to avoid another
-// dependency.
+// namespaces lists all namespaces by name. It uses the discovery client's REST client to avoid another dependency.
 func namespaces(ctx context.Context, c *Cluster) ([]string, error) {
 	config, err := c.Config()
 	if err != nil {

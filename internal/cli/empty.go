@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// valueFlag is the annotation of flags whose value must not be empty.
+	// valueFlag is the annotation on flags whose value must not be empty.
 	valueFlag = "kyma-pull.dev/value"
-	// emptyArguments is the annotation of commands that accept an empty argument.
+	// emptyArguments is the annotation on commands that accept an empty argument.
 	emptyArguments = "kyma-pull.dev/empty-arguments"
 )
 

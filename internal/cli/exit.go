@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Exit codes of kcp-publisher and skr-agent. Scripts can rely on them.
+// Exit codes for kcp-publisher and skr-agent. Scripts can rely on them.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1
@@ -32,8 +32,8 @@ func Usage(err error) error { return usageError{err} }
 // IsUsage reports whether an error is a usage error.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. SIGINT and SIGTERM cancel the context of the
-// command. Control characters in the output are escaped.
+// Execute runs a program's command line and returns its exit code. SIGINT and SIGTERM cancel the command's context.
+// Control characters in the output are escaped.
 //
 // It returns ExitRefused for a *refusal.Error, and if refused returns true. refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {

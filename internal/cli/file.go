@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically. It follows symbolic links and preserves the mode of an existing file.
+// WriteFile replaces a file atomically. It follows symbolic links and preserves an existing file's mode.
 //
 // It writes directly to a path that is not a regular file, such as /dev/stdout.
 func WriteFile(path string, data []byte) error {

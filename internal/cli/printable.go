@@ -23,8 +23,8 @@ type escapingWriter struct {
 	out io.Writer
 	// partialCharacter contains an incomplete UTF-8 character at the end of the last write.
 	partialCharacter []byte
-	// colorMarker is the marker of the program's own color sequences, which are not escaped. If it is empty, the output
-	// has no colors.
+	// colorMarker marks the program's own color sequences, which are not escaped. If it is empty, the output has no
+	// colors.
 	colorMarker string
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cloudauth"
 )
 
-// TransferTimeout is the timeout of a request that transfers one image layer, even over a slow connection.
+// TransferTimeout is the timeout for a request that transfers one image layer, even over a slow connection.
 const TransferTimeout = 2 * time.Hour
 
 // Registry contains the flags for access to registries.
@@ -130,7 +130,7 @@ func (r *Registry) Open(flag, location string, base store.Access) (store.Store, 
 	return opened, registries, nil
 }
 
-// ReadRoot reads the root of trust from the file of --trust.
+// ReadRoot reads the root of trust from the --trust file.
 func ReadRoot(path string) (trust.Root, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

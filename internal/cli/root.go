@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Root contains the global flags of a program.
+// Root contains a program's global flags.
 type Root struct {
 	Version string
 	config  string
@@ -25,7 +25,7 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames maps flag names of Flux controllers to flag names of this project. Users can use either name.
+// fluxNames maps Flux controllers' flag names to this project's flag names. Users can use either name.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
@@ -35,7 +35,7 @@ var fluxNames = map[string]pflag.NormalizedName{
 	"enable-leader-election": "leader-elect",
 }
 
-// NewRoot returns the root command of a program, without subcommands, and its flags.
+// NewRoot returns a program's root command, without subcommands, and its flags.
 func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	info, _ := debug.ReadBuildInfo()
 	version = programVersion(version, info)
@@ -145,7 +145,7 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig applies the file of --config to flags and settings. Values on the command line take precedence.
+// readConfig applies the --config file to flags and settings. Values on the command line take precedence.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil

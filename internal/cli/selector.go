@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ParseSelector parses the label selector of a flag.
+// ParseSelector parses a flag's label selector.
 func ParseSelector(flag, value string) (labels.Selector, error) {
 	selector, err := labels.Parse(value)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const setName = "set"
 
-// settings is the pflag.Value of --set. all contains the settings of the command.
+// settings is the pflag.Value for --set. all contains the command's settings.
 type settings struct{ all *pflag.FlagSet }
 
 // Settings adds --set to flags and returns the flag set for a command's settings. A setting is an option that few
@@ -76,7 +76,7 @@ func isSetting(cmd *cobra.Command, name string) bool {
 	return all != nil && all.Lookup(name) != nil
 }
 
-// completeSettings adds shell completion of the settings' names to --set.
+// completeSettings adds shell completion for setting names to --set.
 func completeSettings(cmd *cobra.Command) {
 	all := SettingsOf(cmd.Flags())
 	if all == nil {

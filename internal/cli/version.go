@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// buildInfo describes the build of a program.
+// buildInfo describes a program's build.
 type buildInfo struct {
 	Version string `json:"version"`
 	// Commit is the hash of the source commit and Date its time. They are empty if the program was not built in a Git
@@ -47,7 +47,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// newBuildInfo returns the build of this program. info is nil if the program does not contain build information.
+// newBuildInfo returns this program's build. info is nil if the program does not contain build information.
 func newBuildInfo(version string, info *debug.BuildInfo) buildInfo {
 	b := buildInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

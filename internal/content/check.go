@@ -16,16 +16,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Input is the rendered content of a module.
+// Input is a module's rendered content.
 type Input struct {
 	Objects []*unstructured.Unstructured
 	// DefaultCR is the module's default CR, or nil.
 	DefaultCR *unstructured.Unstructured
 	// SkipDefaultCRRules is true if the agent does not create the default CR, so that guard's rules do not apply to it.
 	SkipDefaultCRRules bool
-	// Namespace is the agent's namespace, which is the default namespace of objects.
+	// Namespace is the agent's namespace, which is the default namespace for objects.
 	Namespace string
-	// Scope returns the scopes of the kinds that a cluster serves. If nil, only the content's CRDs and Kubernetes' own
+	// Scope returns the scopes of kinds that a cluster serves. If nil, only the content's CRDs and Kubernetes' own
 	// kinds are known.
 	Scope Scope
 }
@@ -92,7 +92,7 @@ func (c Checked) ruled(skipDefaultCR bool) []*unstructured.Unstructured {
 	return objects
 }
 
-// checker collects the objects of checked content.
+// checker collects objects from checked content.
 type checker struct {
 	checked   Checked
 	namespace string
@@ -102,7 +102,7 @@ type checker struct {
 	first map[guard.Key]string
 }
 
-// add adds an object of the content. It leaves out an object that only this cluster cannot install.
+// add adds an object from the content. It leaves out an object that only this cluster cannot install.
 func (c *checker) add(o *unstructured.Unstructured) error {
 	if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
 		c.leaveOut(o, err)
@@ -136,7 +136,7 @@ func (c *checker) leaveOut(o *unstructured.Unstructured, reason error) {
 var errSeveralNamespaces = errors.New("the kind is cluster-scoped in this cluster, and the content contains " +
 	"an object with the same name in another namespace: remove one of them")
 
-// place sets the namespace of an object. It returns a reason to leave the object out, or an error for a duplicate.
+// place sets an object's namespace. It returns a reason to leave the object out, or an error for a duplicate.
 func (c *checker) place(o *unstructured.Unstructured) (reason, err error) {
 	gvk, namespace := o.GroupVersionKind(), cmp.Or(o.GetNamespace(), c.namespace)
 	namespaced, err := c.scope(gvk)
@@ -185,12 +185,12 @@ func (c *checker) addDefaultCR(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// normalized converts an object of a built-in kind to the form in which the API server stores it. It skips custom
+// normalized converts an object whose kind is built in to the format in which the API server stores it. It skips custom
 // resources, because the library panics for a custom resource whose kind is Status.
 func normalized(o *unstructured.Unstructured) error {
 	if !scheme.Scheme.Recognizes(o.GroupVersionKind()) {
 		return nil
 	}
-	// normalize.Unstructured is not usable, because it would empty the rules of roles.
+	// normalize.Unstructured is not usable, because it would remove the rules from roles.
 	return normalize.UnstructuredList([]*unstructured.Unstructured{o})
 }

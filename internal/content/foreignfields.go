@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, the holder of a Lease,
-// and injected CA bundles. Server-side apply then keeps their live values.
+// dropForeignFields removes fields that other programs set: aggregated ClusterRoles' rules, a Lease's holder, and
+// injected CA bundles. Server-side apply then keeps their live values.
 func dropForeignFields(o *unstructured.Unstructured) {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {

@@ -16,7 +16,7 @@ var ErrUnknownKind = errors.New("the API server does not serve this kind")
 // Scope reports whether a kind is namespaced. It returns ErrUnknownKind for a kind that the API server does not serve.
 type Scope func(schema.GroupVersionKind) (namespaced bool, err error)
 
-// builtInScope is the Scope of a cluster with only Kubernetes' own kinds.
+// builtInScope is the Scope for a cluster with only Kubernetes' own kinds.
 func builtInScope(gvk schema.GroupVersionKind) (bool, error) {
 	namespaced, known := openapi.IsNamespaceScoped(
 		yaml.TypeMeta{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind})
@@ -47,9 +47,9 @@ func definedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionK
 	return defined
 }
 
-// withDefinitions returns a function that reports the scope of a kind, from the API server or from a CRD in the
-// module's content. If both define the kind, the API server's scope counts. unserved contains the kinds that only the
-// content defines.
+// withDefinitions returns a function that reports a kind's scope, from the API server or from a CRD in the module's
+// content. If both define the kind, the API server's scope counts. unserved contains the kinds that only the content
+// defines.
 func withDefinitions(
 	served Scope, defined map[schema.GroupVersionKind]bool,
 ) (withContent Scope, unserved map[schema.GroupKind]bool) {

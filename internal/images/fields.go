@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// podPaths maps the group and kind of a workload to the field path of its pod spec.
+// podPaths maps a workload's group and kind to the field path for its pod spec.
 var podPaths = map[string]string{
 	"/Pod": "spec", "/ReplicationController": "spec.template.spec", "/PodTemplate": "template.spec",
 	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec",
@@ -22,7 +22,7 @@ var podPaths = map[string]string{
 	"batch/CronJob": "spec.jobTemplate.spec.template.spec",
 }
 
-// everyEntry is the path element that selects every entry of a map or list.
+// everyEntry is the path element that selects every entry in a map or list.
 const everyEntry = "*"
 
 var imageFields = []string{
@@ -66,7 +66,7 @@ func (r rules) rewriteObject(o *unstructured.Unstructured) ([]Use, error) {
 }
 
 // rewriteVariable replaces the value of an environment variable if the value is an image that has a localized
-// reference. Operators receive the images of their workloads in such variables.
+// reference. Operators receive their workloads' images in such variables.
 func (r rules) rewriteVariable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||

@@ -1,6 +1,6 @@
-// Package images finds the container images of rendered objects and redirects them to mirrors. Its input is objects
-// and rules. It changes the image references in the objects, and returns all images with their fields. Digests are
-// kept. Values that are not image references are not changed.
+// Package images finds the container images in rendered objects and redirects them to mirrors. Its input is objects and
+// rules. It changes the image references in the objects, and returns all images with their fields. Digests are kept.
+// Values that are not image references are not changed.
 package images
 
 import (
@@ -33,8 +33,8 @@ type Use struct {
 	Image, Rewritten string
 }
 
-// Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. After an
-// error, some objects may be changed.
+// Rewrite changes images in objects in place and returns all images, in object and field order. After an error, some
+// objects may be changed.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	rules, err := newRules(r)
 	if err != nil {

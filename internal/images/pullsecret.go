@@ -10,15 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// pullSecretVariable is the name of the environment variable through which an operator receives the name of the pull
-// Secret. The operator adds the pull Secret to the Pods that it creates.
+// pullSecretVariable is the name of the environment variable through which an operator receives the pull Secret's name.
+// The operator adds the pull Secret to the Pods that it creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const pullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret adds a Secret to the imagePullSecrets of all Pods and pod templates. If isOperator
-// returns true for a workload, the workload also gets the Secret's name in pullSecretVariable. AddPullSecret returns an
-// error if an operator already has this variable.
+// AddPullSecret adds a Secret to imagePullSecrets in all Pods and pod templates. If isOperator returns true for a
+// workload, the workload also gets the Secret's name in pullSecretVariable. AddPullSecret returns an error if an
+// operator already has this variable.
 func AddPullSecret(
 	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
 ) error {

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// GoRuntime registers metrics of the Go runtime: client_golang's default metrics or, if all is true, all metrics. It
-// replaces controller-runtime's registration.
+// GoRuntime registers Go runtime metrics: client_golang's default metrics or, if all is true, all metrics. It replaces
+// controller-runtime's registration.
 func GoRuntime(all bool) error {
 	few, full := collectors.NewGoCollector(),
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))

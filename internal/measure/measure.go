@@ -1,4 +1,4 @@
-// Package measure defines the metrics of kcp-publisher and skr-agent. Package clitest generates
+// Package measure defines the metrics for kcp-publisher and skr-agent. Package clitest generates
 // docs/reference/metrics.md from Definitions.
 //
 // A gauge without a value is not exported. A standby replica does not know the value, and exporting 0 would raise
@@ -18,7 +18,7 @@ import (
 // Kind is the type of a metric in the exposition format.
 type Kind string
 
-// Kinds of metrics.
+// Metric kinds.
 const (
 	KindCounter   Kind = "counter"
 	KindGauge     Kind = "gauge"
@@ -121,7 +121,7 @@ func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	return h
 }
 
-// Desc returns the prometheus.Desc of the metric.
+// Desc returns the metric's prometheus.Desc.
 func (d Definition) Desc() *prometheus.Desc {
 	return prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
 }

@@ -12,7 +12,7 @@ import (
 // large bodies can take a minute.
 var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// LabelsOfRequests are the labels of the metrics that Requests defines.
+// LabelsOfRequests are the labels on the metrics that Requests defines.
 var LabelsOfRequests = []string{"method", "code"}
 
 // Requests defines a histogram of request durations. It returns a function that wraps a transport to measure its

@@ -113,7 +113,7 @@ func (c *Cluster) CheckPermissions(ctx context.Context, part string, permissions
 	return Rights(part, len(permissions), denied, advice)
 }
 
-// reviewWorkers is the number of parallel reviews of permissions.
+// reviewWorkers is the number of parallel permission reviews.
 const reviewWorkers = 8
 
 // listDenied returns the denied permissions in the order of permissions.

@@ -56,7 +56,7 @@ func (t *Times) Ahead() (time.Duration, bool) {
 	return t.ahead, t.known
 }
 
-// Wrap returns a transport that records the Date header of every response.
+// Wrap returns a transport that records every response's Date header.
 func (t *Times) Wrap(base http.RoundTripper) http.RoundTripper { return timedTransport{base, t} }
 
 type timedTransport struct {

@@ -1,5 +1,5 @@
-// Package preflight checks the requirements of a program before it runs: files, permissions, CRDs, a registry and the
-// clock. The checks do not change anything.
+// Package preflight checks a program's requirements before it runs: files, permissions, CRDs, a registry and the clock.
+// The checks do not change anything.
 //
 // The functions in this file and in rights.go, definitions.go and clock.go are pure. They take observations, such as
 // the status of a response, and return Findings. ask.go and the programs make the observations.

@@ -26,7 +26,7 @@ const (
 	maxChartNesting = 8
 )
 
-// chartFiles returns the files of a chart and of its packaged subcharts, with paths inside the chart. The blob is the
+// chartFiles returns the files in a chart and its packaged subcharts, with paths inside the chart. The blob is the
 // chart's archive, or an OCI artifact that contains the archive.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)
@@ -165,13 +165,13 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart reports whether Helm treats a file as the archive of a subchart.
+// isArchivedChart reports whether Helm treats a file as a subchart archive.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0
 }
 
-// checkDocument returns an error for a YAML file of a chart that exceeds the limits.
+// checkDocument returns an error for a chart's YAML file that exceeds the limits.
 func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":

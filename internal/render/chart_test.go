@@ -42,7 +42,7 @@ func chartWith(t testing.TB, template string, more ...string) Input {
 	}
 }
 
-// settingsMap returns the template of a ConfigMap with one value.
+// settingsMap returns the template for a ConfigMap with one value.
 func settingsMap(value string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata:\n  value: " + value + "\n"
 }

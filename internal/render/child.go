@@ -22,12 +22,12 @@ const (
 	watchInterval = 10 * time.Millisecond
 )
 
-// Child is the main function of the child process that Confined starts. It reads limits and an Input as JSON from in,
+// Child is the main function in the child process that Confined starts. It reads limits and an Input as JSON from in,
 // and writes the objects or an error to out.
 //
-// It first limits the memory and CPU time of the process, and prevents access to files, connections and programs.
+// It first limits the process's memory and CPU time, and prevents access to files, connections and programs.
 func Child(in io.Reader, out io.Writer) error {
-	// Discard warnings of Helm and kustomize. Use UTC, because the local time zone depends on the node.
+	// Discard Helm and kustomize warnings. Use UTC, because the local time zone depends on the node.
 	log.SetOutput(io.Discard)
 	time.Local = time.UTC
 	questions := json.NewDecoder(bufio.NewReader(in))

@@ -9,7 +9,7 @@ import (
 
 const gzipHeader = "\x1f\x8b"
 
-// compressedFormats maps the first bytes of unsupported formats to their names.
+// compressedFormats maps unsupported formats' first bytes to their names.
 //
 // Source: RFC 8878 (zstd), the XZ file format, APPNOTE of PKWARE (zip), the formats of bzip2, 7-Zip and LZ4.
 var compressedFormats = map[string]string{
@@ -52,7 +52,7 @@ func gunzip(data []byte) ([]byte, error) {
 	return plain.Bytes(), err
 }
 
-// gunzipTo unpacks all gzip members of the data and returns the unpacked size. Like gzip and tar, it ignores zero bytes
+// gunzipTo unpacks all gzip members in the data and returns the unpacked size. Like gzip and tar, it ignores zero bytes
 // after the last member, which tape tools add.
 func gunzipTo(to io.Writer, data []byte) (size int64, err error) {
 	limit := int64(min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data))))

@@ -26,10 +26,10 @@ const (
 	defaultCPUTime     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
 	maxAnswerBytes     = bundle.MaxLayerBytes
-	// slowdown is the ratio of the limits of elapsed time and CPU time. On a busy node, an agent can get as little as a
-	// twentieth of a processor, which its chart requests.
+	// slowdown is the ratio between the limits for elapsed time and CPU time. On a busy node, an agent can get as
+	// little as a twentieth of a processor, which its chart requests.
 	slowdown = 20
-	// maxStderrBytes limits the captured stderr of the child. If a Go program crashes, stderr starts with the reason.
+	// maxStderrBytes limits the child's captured stderr. If a Go program crashes, stderr starts with the reason.
 	maxStderrBytes = 16 << 10
 )
 
@@ -42,7 +42,7 @@ type Confined struct {
 	// Command starts the child process, which must only call Child. The agent uses its own executable with a hidden
 	// subcommand.
 	Command []string
-	// CPUTime limits the CPU time of one rendering. Defaults to 30s. The content alone determines the CPU time that a
+	// CPUTime limits the CPU time for one rendering. Defaults to 30s. The content alone determines the CPU time that a
 	// rendering needs. The elapsed time also depends on other programs.
 	CPUTime time.Duration
 	// MemoryBytes limits the child's memory. Defaults to 512 MiB.

@@ -23,11 +23,11 @@ import (
 type placedObject struct {
 	place  string
 	object *unstructured.Unstructured
-	// documentBytes is the size in JSON of the document that contains the object.
+	// documentBytes is the JSON size of the document that contains the object.
 	documentBytes int
 }
 
-// documents parses a file of YAML documents or of consecutive JSON objects. Like kubectl, it selects the format by the
+// documents parses a file with YAML documents or consecutive JSON objects. Like kubectl, it selects the format by the
 // content, not by the file name.
 func documents(f file) ([]placedObject, error) {
 	if bytes.HasPrefix(f.data, []byte("\xff\xfe")) || bytes.HasPrefix(f.data, []byte("\xfe\xff")) {
@@ -127,7 +127,7 @@ func isJSONStream(data []byte) bool {
 	}
 }
 
-// jsonDocuments parses a file of consecutive JSON objects.
+// jsonDocuments parses a file with consecutive JSON objects.
 func jsonDocuments(f file) ([]placedObject, error) {
 	var found []placedObject
 	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte(byteOrderMark))))
@@ -203,8 +203,8 @@ func decodeDocument(place string, encoded []byte) ([]placedObject, error) {
 	return flatten(nil, placedObject{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten appends the object p, or its items if p is a list, to found. Items of a typed list such as RoleList can
-// omit apiVersion and kind.
+// flatten appends the object p, or its items if p is a list, to found. Items in a typed list such as RoleList can omit
+// apiVersion and kind.
 func flatten(found []placedObject, p placedObject) ([]placedObject, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrNotInstallable means that an API server does not store objects of a kind. Such an object is only part of a request
+// ErrNotInstallable means that an API server does not store a kind's objects. Such an object is only part of a request
 // or response, for example a TokenReview or a Status.
 var ErrNotInstallable = errors.New("the API server does not store objects of this kind: " +
 	"remove the object from the content")
@@ -31,8 +31,8 @@ var neverStored = map[string][]string{
 	"policy":             {"Eviction"},
 }
 
-// CheckInstallable returns ErrNotInstallable if an API server does not store objects of a kind. It returns another
-// error for a misspelled kind of Kubernetes, and nil for other unknown kinds.
+// CheckInstallable returns ErrNotInstallable if an API server does not store a kind's objects. It returns another error
+// for a misspelled kind of Kubernetes, and nil for other unknown kinds.
 func CheckInstallable(gvk schema.GroupVersionKind) error {
 	if kind := correctKind(gvk); kind != "" {
 		return fmt.Errorf("field kind must be spelled %s", kind)
@@ -50,8 +50,8 @@ func CheckInstallable(gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// newTyped returns an empty object of a built-in kind. The scheme alone would also return one for a custom resource of
-// kind Status.
+// newTyped returns an empty object for a built-in kind. The scheme alone would also return one for a custom resource
+// with kind Status.
 func newTyped(gvk schema.GroupVersionKind) (runtime.Object, bool) {
 	if !scheme.Scheme.Recognizes(gvk) {
 		return nil, false

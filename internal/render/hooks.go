@@ -25,7 +25,7 @@ func KeepsOnRemoval(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// orderedObjects contains the objects of a chart in Helm's order of creation.
+// orderedObjects contains a chart's objects in Helm's creation order.
 type orderedObjects struct{ definitions, before, release, after []placedObject }
 
 // withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install
@@ -77,7 +77,7 @@ func withoutHooks(objects []placedObject) (orderedObjects, error) {
 	return found, nil
 }
 
-// allowRecreation annotates a Job so that the agent can recreate it. The template of a Job is immutable.
+// allowRecreation annotates a Job so that the agent can recreate it. A Job's template is immutable.
 func allowRecreation(job *unstructured.Unstructured) {
 	annotations := job.GetAnnotations()
 	if annotations[v1beta2.AnnotationRecreate] == "" {
@@ -129,7 +129,7 @@ func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }
 
-// isTest reports whether `helm test` creates an object. Helm 3 does not run the hook test-failure of Helm 2.
+// isTest reports whether `helm test` creates an object. Helm 3 does not run Helm 2's hook test-failure.
 func isTest(object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(hooksIn(object.GetAnnotations()[hookAnnotation]), func(hook string) bool {
 		return hook == "test" || hook == "test-success"

@@ -280,7 +280,7 @@ func TestNonterminatingTemplatesAreStopped(t *testing.T) {
 		"template that panics":         {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})
 	t.Run("other loops", func(t *testing.T) {
-		suite.Long(t) // the short suite runs the case of nested loops, which the same limit stops
+		suite.Long(t) // the short suite runs the case with nested loops, which the same limit stops
 		requireRefused(t, map[string]attack{
 			"slow regular expression": loop(
 				`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),

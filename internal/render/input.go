@@ -23,20 +23,20 @@ type Input struct {
 	Content []byte
 	// Packed is the content type of the blob, such as helm-chart. Empty means oci-ref.
 	Packed v1beta2.ImageSpecType
-	// Path is the folder of the kustomization in content of type kustomize. Empty means the top level. Ignored for
-	// other content.
+	// Path is the kustomization's folder in content of type kustomize. Empty means the top level. Ignored for other
+	// content.
 	Path string
 	// Values is the module's config layer, or nil. Ignored except for charts.
 	Values []byte
 	// Substitute contains the runtime's values for the placeholders in Values.
 	Substitute bundle.ModuleValues
-	// Release is the name of the Helm release, which is the name of the module. Errors contain this name.
+	// Release is the Helm release name, which is the module name. Errors contain this name.
 	Release string
 	// Namespace is the release's namespace.
 	Namespace string
 	// CheckKinds refuses content with a kind that CheckInstallable refuses. Agents apply the other objects instead.
 	CheckKinds bool
-	// TestHooks selects the objects of a chart with a test hook. Agents do not install these objects, and Render otherwise
+	// TestHooks selects a chart's objects with a test hook. Agents do not install these objects, and Render otherwise
 	// omits them. Ignored except for charts.
 	TestHooks bool
 	// Kubernetes describes the cluster. Only charts use it.

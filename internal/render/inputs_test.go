@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// inputs returns a tar with the files of a folder in testdata/inputs.
+// inputs returns a tar with the files from a folder in testdata/inputs.
 func inputs(t *testing.T, folder string) []byte {
 	t.Helper()
 	var members []member

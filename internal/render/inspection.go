@@ -21,13 +21,13 @@ const (
 	// maxBuilds limits the number of builds for one overlay. kustomize builds a base again for each kustomization
 	// that refers to it, so a few small files could cause an exponential number of builds.
 	maxBuilds = 200
-	// maxOverlayFileBytes limits the size of a file that kustomize parses. A file with all objects of a large module
+	// maxOverlayFileBytes limits the size of a file that kustomize parses. A file with all of a large module's objects
 	// is about 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
-// inspection checks every kustomization of an overlay before kustomize reads it. It accepts only references to files
-// in the content. kustomize would download some references that look like paths, such as github.com/owner/name.
+// inspection checks every kustomization in an overlay before kustomize reads it. It accepts only references to files in
+// the content. kustomize would download some references that look like paths, such as github.com/owner/name.
 type inspection struct {
 	files tree
 	// builds contains the number of builds for each folder, or 0 while the folder is inspected.
@@ -39,7 +39,7 @@ func (i *inspection) kustomization(folder string) error {
 	return err
 }
 
-// visit inspects the kustomization in a folder. It returns the number of builds, including those of referenced
+// visit inspects the kustomization in a folder. It returns the number of builds, including builds for referenced
 // folders.
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
@@ -110,7 +110,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	return k, nil
 }
 
-// references checks the references and inline patches of a kustomization.
+// references checks a kustomization's references and inline patches.
 func (i *inspection) references(folder string, k types.Kustomization) error {
 	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if i.isFolder(folder, reference) {
@@ -186,7 +186,7 @@ func (i *inspection) transformer(folder, reference string) error {
 	return nil
 }
 
-// yamlFiles returns the paths of all YAML files of a kustomization, except its resources.
+// yamlFiles returns the paths of all YAML files in a kustomization, except its resources.
 func yamlFiles(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
@@ -228,7 +228,7 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// readReferenced returns the data of a file that the kustomization in folder refers to.
+// readReferenced returns the data in a file that the kustomization in folder refers to.
 func (i *inspection) readReferenced(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err

@@ -62,8 +62,7 @@ func build(files tree, root string) ([]byte, error) {
 	}
 	kustomizeLock.Lock()
 	defer kustomizeLock.Unlock()
-	// The default options disable plugins, refuse files outside of a kustomization's folder, and preserve the order of
-	// objects.
+	// The default options disable plugins, refuse files outside a kustomization's folder, and preserve object order.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, path.Join("/", root))
 	if err != nil {
 		return nil, fmt.Errorf("%s", shortenMessage(err.Error()))

@@ -14,7 +14,7 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// peakBytes returns the peak memory usage of an ended process.
+// peakBytes returns an ended process's peak memory usage.
 func peakBytes(child *os.ProcessState) int64 {
 	usage, ok := child.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -2,8 +2,8 @@ package render
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// Place sets the namespace of an object. It removes the namespace if the kind is cluster-scoped. Otherwise, it sets
-// fallback if the object has no namespace.
+// Place sets an object's namespace. It removes the namespace if the kind is cluster-scoped. Otherwise, it sets fallback
+// if the object has no namespace.
 func Place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	switch {
 	case !namespaced:

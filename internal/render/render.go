@@ -2,12 +2,12 @@
 //
 // Its input is one verified blob. Its output is the objects in a defined order: files sorted by path, and documents
 // in file order. The package is pure. For invalid content, it returns an error that contains the file, document and
-// object. The installer sets scope, namespaces and ownership of the objects.
+// object. The installer sets the objects' scope, namespaces and ownership.
 //
-// Charts and overlays are programs of third parties, so the package guarantees two more properties. First, rendering
-// the same Input always returns the same objects. Rendering reads only the Input, and refuses templates with random
-// or time-dependent output. Second, charts and overlays run in a child process with limited time and memory
-// (Confined), because Go cannot interrupt a template.
+// Charts and overlays are third-party programs, so the package guarantees two more properties. First, rendering the
+// same Input always returns the same objects. Rendering reads only the Input, and refuses templates with random or
+// time-dependent output. Second, charts and overlays run in a child process with limited time and memory (Confined),
+// because Go cannot interrupt a template.
 package render
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// MaxObjects is the maximum number of objects of a module. The largest known module has about 200 objects.
+	// MaxObjects is the maximum number of objects per module. The largest known module has about 200 objects.
 	MaxObjects = 2_000
 	// MaxObjectBytes is the maximum size of an object in JSON. It is the API server's limit for a request body.
 	MaxObjectBytes = 3 << 20
@@ -31,7 +31,7 @@ const (
 	// in JSON.
 	maxDocumentBytes = 8 << 20
 	// maxSeparators limits the number of values in a document (see checkSeparators). Parsing needs up to 400 bytes of
-	// memory for each value.
+	// memory per value.
 	maxSeparators = 500_000
 	// maxDocumentNodes limits the number of YAML nodes in a document. maxExpanded limits their total size after
 	// aliases are expanded.
@@ -42,8 +42,8 @@ const (
 	maxDocuments = 2 * MaxObjects
 )
 
-// Render returns the objects of a module's content. It splits lists into their items and returns an error for
-// duplicate objects. in.Packed selects the format: YAML, a tar, a chart, or a tar with overlays.
+// Render returns the objects in a module's content. It splits lists into their items and returns an error for duplicate
+// objects. in.Packed selects the format: YAML, a tar, a chart, or a tar with overlays.
 //
 // For YAML, the size of the content limits the time and memory for rendering. Charts and overlays are programs
 // without such a limit, so use Confined for them.
@@ -99,8 +99,8 @@ type identity struct {
 	namespace, name string
 }
 
-// collect returns the objects of a module without the fields that API servers set. It returns an error for an
-// invalid, duplicate or too large object.
+// collect returns a module's objects without the fields that API servers set. It returns an error for an invalid,
+// duplicate or too large object.
 func (in Input) collect(found []placedObject) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")

@@ -21,7 +21,7 @@ func renderChart(in Input) ([]placedObject, error) {
 	return found, nil
 }
 
-// unsortedPasses is the number of additional renderings of a chart that uses the functions keys or values. A single
+// unsortedPasses is the number of additional renderings for a chart that uses the functions keys or values. A single
 // additional rendering could have the same order by chance.
 const unsortedPasses = 4
 
@@ -82,7 +82,7 @@ func (u usage) compare(found, again []placedObject) error {
 	return nil
 }
 
-// restoreNames restores the names of nondeterministic functions in the strings of a rendered object. It reverses
+// restoreNames restores the names of nondeterministic functions in a rendered object's strings. It reverses
 // replaceNondeterministic.
 func restoreNames(value any) any {
 	switch v := value.(type) {
@@ -154,8 +154,8 @@ func (u usage) isUnsorted() bool {
 	return false
 }
 
-// describeCalls lists the nondeterministic functions for an error about a file. If the file calls none, it lists those
-// of the whole chart.
+// describeCalls lists the nondeterministic functions for an error about a file. If the file calls none, it lists the
+// calls in the whole chart.
 func (u usage) describeCalls(name string) string {
 	seen := map[string]bool{}
 	var calls []string

@@ -19,10 +19,10 @@ type templateCall struct {
 
 func (c templateCall) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
 
-// template lists the calls and includes of one parsed template.
+// template lists the calls and includes in one parsed template.
 type template struct {
 	calls    []templateCall
-	includes []string // names of included templates; computed names are omitted
+	includes []string // included templates' names; computed names are omitted
 	usesTpl  bool
 }
 
@@ -65,8 +65,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates in a text: the whole text under name, and the templates in define actions. It
-// returns nil if the text does not contain actions or is not a valid template.
+// parseTemplate returns the templates in text: the whole text as name, and the templates in define actions. It returns
+// nil if the text does not contain actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -87,7 +87,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
-// walk walks the syntax tree of a template and collects its calls and includes.
+// walk walks a template's syntax tree and collects its calls and includes.
 type walk struct {
 	file string
 	text []byte
@@ -134,7 +134,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command of a pipeline. next contains the following commands.
+// command walks one command in a pipeline. next contains the following commands.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {
@@ -203,5 +203,5 @@ var nondeterministic = map[string]string{
 	"values":                   "",
 }
 
-// usage maps names to the parsed templates of a chart. The name is a file name, or the name in a define action.
+// usage maps names to a chart's parsed templates. The name is a file name, or the name in a define action.
 type usage map[string]template

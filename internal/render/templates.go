@@ -50,7 +50,7 @@ func (in Input) renderOnce(files []file, layer []byte) ([]placedObject, error) {
 	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
-// UsualCapabilities returns the capabilities of a cluster with only Kubernetes' own APIs. An empty version means the
+// UsualCapabilities returns the capabilities for a cluster with only Kubernetes' own APIs. An empty version means the
 // version of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{
@@ -106,7 +106,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	return values, checkSchemas(c, all)
 }
 
-// crds returns the objects of the crds folders, which are not templated.
+// crds returns the objects in the crds folders, which are not templated.
 func crds(c *chart.Chart) ([]placedObject, error) {
 	files := c.CRDObjects()
 	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })
@@ -121,7 +121,7 @@ func crds(c *chart.Chart) ([]placedObject, error) {
 	return found, nil
 }
 
-// manifests parses the output of templates by file name.
+// manifests parses the templates' output by file name.
 func manifests(texts map[string]string) ([]placedObject, error) {
 	names := make([]string, 0, len(texts))
 	total := 0

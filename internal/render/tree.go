@@ -16,7 +16,7 @@ func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
 
-// tree maps paths to the files of an overlay.
+// tree maps paths to an overlay's files.
 type tree map[string][]byte
 
 // root returns the folder of the kustomization to build. asked is the requested folder, or empty for the top level.

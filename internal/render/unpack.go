@@ -29,7 +29,7 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML and JSON files of a blob, sorted by path. It limits the actual size of the data, because
+// unpack returns the YAML and JSON files in a blob, sorted by path. It limits the actual size of the data, because
 // sizes in headers can be wrong.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
@@ -42,7 +42,7 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	return []file{{name: "content", data: data}}, nil
 }
 
-// budget counts the bytes and entries of an archive and its nested archives. The limits apply to the totals.
+// budget counts the bytes and entries in an archive and its nested archives. The limits apply to the totals.
 type budget struct {
 	unpacked, entries int
 }
@@ -52,7 +52,7 @@ func isTar(data []byte) bool {
 	return len(data) >= 512 && bytes.Equal(data[257:262], []byte("ustar")) && bytes.IndexByte(data[:257], 0) >= 0
 }
 
-// untar returns the wanted files of a tar, sorted by path.
+// untar returns the wanted files from a tar, sorted by path.
 func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, error) {
 	var files []file
 	seen := map[string]string{}
@@ -98,7 +98,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 }
 
 // isRegularFile reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside
-// of the archive's folder, which show that the archive is damaged or malicious.
+// the archive's folder, which show that the archive is damaged or malicious.
 func isRegularFile(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {

@@ -29,8 +29,8 @@ const (
 //	  overrides: "a.b=1,c=two"       # in the format of helm --set
 //	  clientConfig: "Namespace=kyma-system,CreateNamespace=true"
 //
-// In clientConfig, only Namespace affects rendering. It must be the namespace of the module. The other fields
-// configured the Helm client's connection to the cluster and are ignored.
+// In clientConfig, only Namespace affects rendering. It must be the module's namespace. The other fields configured the
+// Helm client's connection to the cluster and are ignored.
 //
 // Source: kyma-project/module-manager, getConfigAndOverridesForInstall; lifecycle-manager's internal/manifest/v1beta1.
 func (in Input) configValues(layer []byte, chart string) (map[string]any, error) {

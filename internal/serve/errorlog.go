@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newErrorLog returns the log of a server for errors outside of its handlers. It logs at most one failed TLS handshake
-// per minute, because clients without credentials cause them.
+// newErrorLog returns a server's log for errors outside its handlers. It logs at most one failed TLS handshake per
+// minute, because clients without credentials cause them.
 func newErrorLog() *log.Logger {
 	to := log.Default()
 	handshakes := rate.NewLimiter(rate.Every(time.Minute), 1)

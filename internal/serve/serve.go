@@ -1,6 +1,6 @@
-// Package serve creates the HTTP servers of kcp-publisher and skr-agent. The servers limit the time and memory of
-// each request, and the connections and memory of all requests together, because unauthenticated clients can send
-// many slow requests.
+// Package serve creates the HTTP servers for kcp-publisher and skr-agent. The servers limit each request's time and
+// memory, and the connections and memory for all requests together, because unauthenticated clients can send many slow
+// requests.
 package serve
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Limits contains the limits of a server. All limits are required.
+// Limits contains a server's limits. All limits are required.
 type Limits struct {
 	// Connections is the maximum number of open connections, without hijacked connections. Further connections wait.
 	Connections int
@@ -29,23 +29,24 @@ type Limits struct {
 	OneRequest bool
 }
 
-// handshakeBytes is the maximum memory of a connection that has not sent a request. An unauthenticated client can make
+// handshakeBytes is the maximum memory for a connection that has not sent a request. An unauthenticated client can make
 // crypto/tls store an incomplete handshake message of 64 KiB, in buffers that are larger than the message.
 const handshakeBytes = 150 << 10
 
-// Memory returns the maximum memory of the server's connections and requests.
+// Memory returns the maximum memory for the server's connections and requests.
 func (l Limits) Memory() int64 {
 	return int64(l.Connections)*int64(handshakeBytes+l.HeaderBytes) + l.AllBodiesBytes
 }
 
-// Small contains the limits for servers of probes, metrics and tokens. Requests to these servers do not have a body.
+// Small contains the limits for servers that serve probes, metrics and tokens. Requests to these servers do not have a
+// body.
 var Small = Limits{
 	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second,
 	Write: time.Minute, OneRequest: true,
 }
 
 const (
-	// headerTimeout limits the time for the TLS handshake and for reading the header of a request.
+	// headerTimeout limits the time for the TLS handshake and for reading a request's header.
 	headerTimeout = 3 * time.Second
 	// unreadTimeout limits the time for the part of a body that a handler with OneRequest has not read, for example
 	// because the client is not authenticated.
@@ -96,7 +97,7 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 }
 
 // limitBodies refuses large bodies. A request waits while all current bodies together exceed AllBodiesBytes. A body
-// of unknown length is treated as BodyBytes long.
+// with unknown length is treated as BodyBytes long.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -246,7 +246,7 @@ func dial(t *testing.T, address string, connections int, data []byte) []net.Conn
 	return dialed
 }
 
-// longHello returns a ClientHello of the maximum length without its last bytes.
+// longHello returns a ClientHello with the maximum length, without its last bytes.
 func longHello() []byte {
 	message := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_400)...)
 	var records []byte

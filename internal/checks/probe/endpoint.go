@@ -25,7 +25,7 @@ import (
 // maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. It expires at until.
+// addresses is a cache entry with a Service port's endpoints, as HOST:PORT. It expires at until.
 type addresses struct {
 	all   []string
 	until time.Time
@@ -52,8 +52,8 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 			}
 			return nil, errors.Join(problems...)
 		},
-		// Certificates of Services are usually not signed by a public CA. A measurement does not need to authenticate
-		// the server.
+		// Services' certificates are usually not signed by a public CA. A measurement does not need to authenticate the
+		// server.
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
@@ -74,7 +74,7 @@ func (p *Prober) client() *http.Client {
 	}
 }
 
-// serviceURL returns the URL of a Service port, as SCHEME://HOST:PORT.
+// serviceURL returns the URL for a Service port, as SCHEME://HOST:PORT.
 func serviceURL(s fleet.ServiceReference) string {
 	scheme := s.Scheme
 	if scheme == "" {
@@ -113,7 +113,7 @@ func (p *Prober) dropAddresses(s fleet.ServiceReference) {
 	delete(p.addresses, serviceURL(s))
 }
 
-// resolve returns the ready endpoints of a Service from the API server.
+// resolve returns a Service's ready endpoints from the API server.
 func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]string, error) {
 	var service corev1.Service
 	if err := p.cluster.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, &service); err != nil {
@@ -154,7 +154,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	return all, nil
 }
 
-// apiServers returns all endpoints and cluster IPs of the API server's Service. It returns nil if the account cannot
+// apiServers returns all endpoints and cluster IPs for the API server's Service. It returns nil if the account cannot
 // read them.
 func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	var hosts []string
@@ -198,7 +198,7 @@ func normalizeAddress(at netip.AddrPort) netip.AddrPort {
 
 const apiServerService = "kubernetes"
 
-// maxEndpoints limits how many endpoints of a Service one request tries.
+// maxEndpoints limits how many of a Service's endpoints one request tries.
 const maxEndpoints = 3
 
 func readyEndpoints(found []discoveryv1.EndpointSlice, portName string) []string {

@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// server is the API server for all tests of the package. It is nil if kube-apiserver is not installed.
+// server is the API server for all tests in the package. It is nil if kube-apiserver is not installed.
 var server *lender.Server
 
 func TestMain(m *testing.M) {
@@ -93,7 +93,7 @@ func (w *world) serve(handler http.HandlerFunc) fleet.ServiceReference {
 	return w.service(host, int32(number)) //nolint:gosec // a port
 }
 
-// ownAddress returns an address of this machine that is valid in an EndpointSlice.
+// ownAddress returns one of this machine's addresses that is valid in an EndpointSlice.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

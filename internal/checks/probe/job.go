@@ -30,21 +30,21 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is the label with the name of the check on its Job and Pods. They have no module labels, because
-	// they are not objects of a module.
+	// LabelCheck is the label with the name of the check on its Job and Pods. They have no module labels, because they
+	// are not module objects.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
-	// jobReadInterval is the time between two reads of a running Job. jobCleanup limits the time to delete the Job.
+	// jobReadInterval is the interval at which a running Job is read. jobCleanup limits the time to delete the Job.
 	jobReadInterval = time.Second
 	jobCleanup      = 10 * time.Second
-	// maxJobPods limits the completions, parallelism and backoff limit of a Job.
+	// maxJobPods limits a Job's completions, parallelism and backoff limit.
 	maxJobPods = 10
-	// maxLogBytes and logLines limit the bytes and lines that are read from the log of a failed Pod.
+	// maxLogBytes and logLines limit the bytes and lines that are read from a failed Pod's log.
 	maxLogBytes, logLines = 4 << 10, 5
 )
 
-// job runs the Job of a check: it creates the Job, waits until the Job has ended, and deletes it.
+// job runs a check's Job: it creates the Job, waits until the Job has ended, and deletes it.
 func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) (m checks.Measurement, err error) {
 	job, err := newJob(subject, d)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns the Job of a check. It sets the Job's deadline, lifetime and limits regardless of the template.
+// newJob returns a check's Job. It sets the Job's deadline, lifetime and limits regardless of the template.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
@@ -132,7 +132,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	}, nil
 }
 
-// createJob creates the Job of a check. It first deletes the Job of an interrupted measurement.
+// createJob creates a check's Job. It first deletes an interrupted measurement's Job.
 func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	fresh := job.DeepCopy()
 	err := p.cluster.Create(ctx, job)
@@ -149,7 +149,7 @@ func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	return err
 }
 
-// deleteJob deletes the Job of a check. It returns an error if another client created a Job with the same name.
+// deleteJob deletes a check's Job. It returns an error if another client created a Job with the same name.
 func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
 	var found batchv1.Job
 	if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), &found); err != nil {

@@ -55,7 +55,7 @@ func (w *world) untilJob() (job batchv1.Job, err error) {
 	return job, err
 }
 
-// failWithPod creates a Pod of the check's Job on a node, and then fails the Job.
+// failWithPod creates a Pod for the check's Job on a node, and then fails the Job.
 func (w *world) failWithPod(node string) {
 	created := make(chan struct{})
 	go func() {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// jobError is the error of a Job that did not end, with the reason why its Pods do not run.
+// jobError is the error for a Job that did not end, with the reason why its Pods do not run.
 type jobError struct {
 	error
 	reason string
@@ -20,7 +20,7 @@ type jobError struct {
 
 func (e jobError) Unwrap() error { return e.error }
 
-// listPods returns the Pods of a Job, without Pods of other clients that have the same label.
+// listPods returns a Job's Pods, without other clients' Pods that have the same label.
 func (p *Prober) listPods(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace),

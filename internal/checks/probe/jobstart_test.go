@@ -59,7 +59,7 @@ func TestMessageOfJobThatCannotStartNamesTheReason(t *testing.T) {
 	}
 }
 
-// addPod creates a Pod of a Job with this status.
+// addPod creates a Pod for a Job with this status.
 func (w *world) addPod(job *batchv1.Job, status corev1.PodStatus) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

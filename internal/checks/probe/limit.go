@@ -57,7 +57,7 @@ func (b *budget) acquire(ctx context.Context) (err error) {
 	return err
 }
 
-// transport limits the size of each response body to maxBytes, and of all bodies to the context's budget.
+// transport limits each response body to maxBytes, and all bodies together to the context's budget.
 type transport struct {
 	next     http.RoundTripper
 	maxBytes int64
@@ -81,7 +81,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 type countingReader struct {
 	io.ReadCloser
-	ctx    context.Context // of the request with this body
+	ctx    context.Context // from the request with this body
 	budget *budget
 }
 

@@ -9,21 +9,21 @@ import (
 const (
 	// maxSmallBytes is the maximum decoded size of JSON that a measurement decodes without Memory.
 	maxSmallBytes = 4 << 20
-	// maxDecodedBytes limits the decoded size of the objects of one check.
+	// maxDecodedBytes limits the decoded size of one check's objects.
 	maxDecodedBytes = 64 << 20
-	// objectBytes and valueBytes are the memory of a decoded JSON object and of each of its fields or elements.
+	// objectBytes and valueBytes are the memory for a decoded JSON object and for each of its fields or elements.
 	objectBytes, valueBytes = 336, 80
 )
 
-// decodedBytes estimates the memory of decoded JSON. A short JSON object such as {"a":1} needs more than forty times
-// its size, so a limit of the size alone does not limit the memory. The estimate is too high for JSON in strings.
+// decodedBytes estimates the memory for decoded JSON. A short JSON object such as {"a":1} needs more than forty times
+// its size, so limiting the size alone does not limit the memory. The estimate is too high for JSON in strings.
 func decodedBytes(data []byte) int64 {
 	return int64(len(data) + objectBytes*bytes.Count(data, []byte("{")) +
 		valueBytes*(bytes.Count(data, []byte(","))+bytes.Count(data, []byte("["))))
 }
 
-// Memory limits the memory of concurrent measurements. At most one measurement at a time decodes more than
-// maxSmallBytes. All Probers of a process must share one Memory.
+// Memory limits the memory for concurrent measurements. At most one measurement at a time decodes more than
+// maxSmallBytes. All Probers in a process must share one Memory.
 type Memory struct{ large chan struct{} }
 
 // NewMemory returns a Memory for one process.

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the objects in one
-	// response of the API server.
+	// maxObjects limits the number of objects in the CEL variable "objects". pageObjects limits the objects in one API
+	// server response.
 	maxObjects, pageObjects = 500, 100
-	// maxReadBytes limits the size of the objects of one check in JSON.
+	// maxReadBytes limits the JSON size of one check's objects.
 	maxReadBytes = 8 << 20
 	// sharedFor, maxShared and maxSharedBytes limit the lifetime, number and size of cached reads.
 	sharedFor, maxShared, maxSharedBytes = time.Second, 8, maxSmallBytes
@@ -32,7 +32,7 @@ type objectSelection struct {
 	selector        string
 }
 
-// readCache caches objects for a short time, because checks of several modules often read the same objects. It is safe
+// readCache caches objects for a short time, because several modules' checks often read the same objects. It is safe
 // for concurrent use.
 type readCache struct {
 	mu          sync.Mutex // guards cachedReads
@@ -51,7 +51,7 @@ type fetcher func(context.Context) (objects []any, bytes int64, err error)
 
 // get returns the selected objects from the cache, or calls fetch. Callers must not change the objects.
 //
-// If the fetch of another caller failed, for example after that caller's timeout, get calls its own fetch.
+// If another caller's fetch failed, for example after that caller's timeout, get calls its own fetch.
 func (r *readCache) get(ctx context.Context, s objectSelection, fetch fetcher) ([]any, error) {
 	r.mu.Lock()
 	known := r.cachedReads[s]

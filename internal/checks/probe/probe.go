@@ -1,11 +1,10 @@
-// Package probe runs the checks of modules in a runtime. A Prober takes a check and returns a checks.Measurement.
+// Package probe runs module checks in a runtime. A Prober takes a check and returns a checks.Measurement.
 //
 // The responses come from arbitrary workloads in the runtime. The package therefore limits the time, size and cost of
-// each measurement. It reads the addresses of Services from the API server, so it does not need cluster DNS. It
-// follows no redirects and sends no credentials to Services.
+// each measurement. It reads Services' addresses from the API server, so it does not need cluster DNS. It follows no
+// redirects and sends no credentials to Services.
 //
-// A Prober accesses the API server with the permissions of one account. Its only writes create and delete the Jobs of
-// checks.
+// A Prober accesses the API server with one account's permissions. Its only writes create and delete checks' Jobs.
 package probe
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Limits of one measurement.
+// Limits for one measurement.
 const (
 	maxBodyBytes     = 1 << 20
 	maxResponseBytes = 16 << 20
@@ -48,9 +47,9 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Guard returns an error for a Job that the module is not allowed to create. If nil, all Jobs are allowed.
 	Guard func(*unstructured.Unstructured) error
-	// Mask replaces secrets in a text. If nil, texts are not changed.
+	// Mask replaces secrets in text. If nil, text is not changed.
 	Mask func(string) string
-	// Memory is shared by all Probers of the process. If nil, New creates one.
+	// Memory is shared by all Probers in the process. If nil, New creates one.
 	Memory *Memory
 }
 
@@ -61,7 +60,7 @@ type Subject struct {
 	Namespaces []string
 }
 
-// Prober runs checks with the permissions of one account. It is safe for concurrent use.
+// Prober runs checks with one account's permissions. It is safe for concurrent use.
 type Prober struct {
 	options   Options
 	cluster   client.Client
@@ -121,8 +120,8 @@ func apiServerAddresses(config *rest.Config) []netip.AddrPort {
 	return []netip.AddrPort{normalizeAddress(netip.AddrPortFrom(at, port))}
 }
 
-// checkAddress returns an error for an address of the API server, because checks must not use the agent's network
-// access to the API server.
+// checkAddress returns an error for an API server address, because checks must not use the agent's network access to
+// the API server.
 func (p *Prober) checkAddress(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == address {
@@ -159,7 +158,7 @@ func (p *Prober) Measure(ctx context.Context, subject Subject, d checks.Definiti
 	return m
 }
 
-// maskSecrets returns a text without secrets as one printable line.
+// maskSecrets returns text without secrets as one printable line.
 func (p *Prober) maskSecrets(text string) string {
 	if p.options.Mask != nil {
 		text = p.options.Mask(text)
@@ -167,9 +166,9 @@ func (p *Prober) maskSecrets(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// MeasureBefore measures the value of a check before an upgrade, for comparison: the number of a PromQL query or the
-// latency of an HTTP response. It returns "" for other checks, for a response that does not pass the check, and for a
-// query that fails or returns no finite number, for example a rate of errors without requests.
+// MeasureBefore measures a check's value before an upgrade, for comparison: a PromQL query's number or an HTTP
+// response's latency. It returns "" for other checks, for a response that does not pass the check, and for a query that
+// fails or returns no finite number, for example an error rate without requests.
 func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil && d.HTTP == nil || d.Problem != "" {
 		return ""

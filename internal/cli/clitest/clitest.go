@@ -1,4 +1,4 @@
-// Package clitest contains tests that kcp-publisher and skr-agent share: tests of the help, the reference pages,
+// Package clitest contains tests that kcp-publisher and skr-agent share: tests for the help, the reference pages,
 // metrics, damaged files and full disks.
 package clitest
 
@@ -28,8 +28,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails if a flag's usage contains a back-quoted text that is not the name of its value. pflag shows such
-// text as the name of the value.
+// CheckValues fails if a flag's usage contains back-quoted text that is not its value's name. pflag shows such text as
+// the value's name.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)

@@ -18,8 +18,8 @@ import (
 // ConfigurationPage is the path of the configuration reference in folder docs.
 const ConfigurationPage = "reference/configuration.md"
 
-// CheckConfiguration fails if the configuration page does not match the program's flags. With update, it writes the
-// table of keys. It also runs the program with each example on the page.
+// CheckConfiguration fails if the configuration page does not match the program's flags. With update, it writes the key
+// table. It also runs the program with each example on the page.
 func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs string, update bool) {
 	t.Helper()
 	path := filepath.Join(docs, ConfigurationPage)
@@ -72,7 +72,7 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 	}
 }
 
-// configKey identifies a row of the table. Commands can have different defaults for flags with the same name.
+// configKey identifies a row in the table. Commands can have different defaults for flags with the same name.
 type configKey struct{ name, kind, byDefault string }
 
 func keysTable(root *cobra.Command) string {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-// metricPrefix is the prefix of the names of our own metrics.
+// metricPrefix is the prefix of our own metrics' names.
 const metricPrefix = "kyma_pull_"
 
 // CheckMetrics fails if a page's table does not match the program's metrics. With update, it writes the table. The

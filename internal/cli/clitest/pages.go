@@ -17,7 +17,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Block is a block of shell commands on a page.
+// Block is a shell block on a page.
 type Block struct {
 	// Page is the path in the repository, Info the text after the opening fence, and Line the first line of Script.
 	Page, Info string
@@ -31,7 +31,7 @@ var (
 		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts' NOTES.txt. The test fails for a
+// Shell returns the shell blocks in README.md, CONTRIBUTING.md, docs and the charts' NOTES.txt. The test fails for a
 // block with commands but without a language.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
@@ -99,7 +99,7 @@ func notes(t *testing.T, checkout, page string) Block {
 	return b
 }
 
-// Calls returns the words of each command in the block. It replaces variables and command substitutions with "x".
+// Calls returns the words in each of the block's commands. It replaces variables and command substitutions with "x".
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script

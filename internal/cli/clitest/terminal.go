@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Output returns the output of a command with --color and the given mode.
+// Output returns a command's output with --color and the given mode.
 func Output(t *testing.T, mode string, show func(io.Writer)) string {
 	t.Helper()
 	root, _ := cli.NewRoot("program", "is tested", "v0")
@@ -27,7 +27,7 @@ func Output(t *testing.T, mode string, show func(io.Writer)) string {
 	return out.String()
 }
 
-// CheckColors fails unless the output contains the colored texts with --color=always, and no colors with
+// CheckColors fails unless the output contains the colored strings with --color=always, and no colors with
 // --color=never.
 func CheckColors(t *testing.T, show func(io.Writer), wants ...string) {
 	t.Helper()
@@ -42,12 +42,12 @@ func CheckColors(t *testing.T, show func(io.Writer), wants ...string) {
 	}
 }
 
-// Forged is a text that adds lines and colors to the output of a command that prints it without escaping.
+// Forged is text that adds lines and colors to the output of a command that prints it without escaping.
 const Forged = "fails\n\x1b[32mforged\x1b[0m line\r\nforged\rforged"
 
 var forgedLine = regexp.MustCompile(`^(\x1b\[\d+m|\\x1b\[32m|\s)*forged`)
 
-// CheckForged fails if the output contains a line or a color of Forged.
+// CheckForged fails if the output contains a line or a color from Forged.
 func CheckForged(t *testing.T, show func(io.Writer)) {
 	t.Helper()
 	got := Output(t, "always", show)

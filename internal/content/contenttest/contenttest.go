@@ -1,5 +1,5 @@
-// Package contenttest contains module contents for tests of the callers of package content. `component create` and the
-// agent must accept and refuse the same contents.
+// Package contenttest contains module content for tests of package content's callers. `component create` and the agent
+// must accept and refuse the same content.
 package contenttest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Case is the content of a module.
+// Case is a module's content.
 type Case struct {
 	Name, YAML string
 	// Refused is a part of the error, or "" if the content is accepted.
@@ -33,7 +33,7 @@ func foo(namespace string) string {
 	return "\n---\napiVersion: example.org/v1\nkind: Foo\nmetadata: {name: a, namespace: " + namespace + "}\n"
 }
 
-// Cases returns contents and their expected results.
+// Cases returns module content with the expected results.
 func Cases() []Case {
 	return []Case{
 		{"a ConfigMap", config, ""},
