@@ -1,4 +1,4 @@
-// Package actions implements the actions of operators on Rollouts and Kymas, such as pausing a rollout or suspending a
+// Package actions implements operators' actions on Rollouts and Kymas, such as pausing a rollout or suspending a
 // runtime, for the command line and the web UI.
 package actions
 
@@ -20,7 +20,7 @@ const component = "kcp-publisher"
 
 // Action is a change to an object by an operator.
 type Action[T any] struct {
-	// Reason is the reason of the Event that records the action.
+	// Reason is the reason for the Event that records the action.
 	Reason string
 	// Change modifies the object in memory and returns the effect, such as "is paused". It returns an error if the
 	// object's state does not allow the action.

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Runtime is an action on the Kyma of a runtime.
+// Runtime is an action on a runtime's Kyma.
 type Runtime = Action[v1beta2.Kyma]
 
 // MaxReasonBytes limits the reason for suspending a runtime.
@@ -46,7 +46,7 @@ func Suspend(reason string) Runtime {
 	}}
 }
 
-// Resume ends the suspension of a runtime.
+// Resume ends a runtime's suspension.
 func Resume() Runtime {
 	return Runtime{"Resumed", func(kyma *v1beta2.Kyma) (string, error) {
 		if v1beta2.TakenOver(kyma) {
@@ -96,7 +96,7 @@ func RunChecks(run bundle.CheckRun) Runtime {
 	}}
 }
 
-// EndCheckRun removes the request of RunChecks with this ID from the Kyma.
+// EndCheckRun removes RunChecks's request with this ID from the Kyma.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
@@ -108,7 +108,7 @@ func EndCheckRun(id string) Runtime {
 	}}
 }
 
-// Revoke revokes the current key of a runtime's agent.
+// Revoke revokes the current key for a runtime's agent.
 func Revoke() Runtime {
 	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
 		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {

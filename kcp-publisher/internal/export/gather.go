@@ -24,11 +24,10 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps the ID of a runtime to the digest of the bundle that it has applied. The export omits the blobs of
-	// that bundle.
+	// Since maps a runtime's ID to the digest of the bundle that it has applied. The export omits that bundle's blobs.
 	Since map[string]digest.Digest
-	// If Images is true, the export includes container images. Platforms selects the platforms of images that are
-	// referenced by a tag. Images that are referenced by a digest are exported for all platforms.
+	// If Images is true, the export includes container images. Platforms selects the platforms for images that are
+	// referenced by tag. Images that are referenced by a digest are exported for all platforms.
 	Images    bool
 	Platforms []ocispec.Platform
 	// Rendering finds the images that a module uses but its component does not list. If it is nil, these images are
@@ -39,11 +38,11 @@ type Options struct {
 	// KubernetesVersion is the Kubernetes version for rendering charts. If it is empty, the version in each runtime's
 	// report is used.
 	KubernetesVersion string
-	// If Offers is true, the export also includes the modules in the offers of the bundles.
+	// If Offers is true, the export also includes the modules in the bundles' offers.
 	Offers bool
 	// If Sign is true, the list of images is signed. Agents refuse an unsigned list.
 	Sign bool
-	// Now is the issue time of the signed image list.
+	// Now is the issue time for the signed image list.
 	Now time.Time
 }
 
@@ -54,17 +53,16 @@ type gatherer struct {
 	knownBlobs map[string]map[blobPlace]bool
 	images     *imageFinder
 	usedImages usedImages
-	roots      map[string]int64 // version of the newest root of trust that each runtime already has
+	roots      map[string]int64 // newest root of trust version that each runtime already has
 	// modules contains the modules with exported images, by name and version.
 	modules map[string]*ModuleImages
-	// carried contains the bundles in the exported file, and statements contains the signed predicates of these
-	// bundles.
+	// carried contains the bundles in the exported file, and statements contains these bundles' signed predicates.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
 
-// Gather reads the newest bundles of the runtimes and finds all blobs that the bundles refer to. It does not read
-// module content and image layers.
+// Gather reads the runtimes' newest bundles and finds all blobs that the bundles refer to. It does not read module
+// content and image layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gatherer{
 		Options:    options,
@@ -192,7 +190,7 @@ func (g *gatherer) readVerified(
 }
 
 // listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
-// newest bundle, because the content of earlier bundles may have been deleted from the registry.
+// newest bundle, because earlier bundles' content may have been deleted from the registry.
 func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -216,7 +214,7 @@ func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBun
 			return nil, err
 		}
 	}
-	// If the root of trust has release keys, the agent requires the release documents of each offered module.
+	// If the root of trust has release keys, the agent requires each offered module's release documents.
 	for _, m := range b.State.Offers {
 		if needs, err = g.addModule(ctx, needs, runtime, m, g.Offers); err != nil {
 			return nil, err
@@ -233,7 +231,7 @@ func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBun
 	return needs, nil
 }
 
-// addModule adds the blobs of a module. If whole is false, it adds only the documents that prove the module's release.
+// addModule adds a module's blobs. If whole is false, it adds only the documents that prove the module's release.
 func (g *gatherer) addModule(
 	ctx context.Context, needs []blobNeed, runtime string, m bundle.Manifest, whole bool,
 ) ([]blobNeed, error) {
@@ -267,8 +265,8 @@ func (g *gatherer) addModule(
 	return needs, nil
 }
 
-// addImage adds the blobs of an image. configured is true if an operator configured the image, and false if a module
-// uses it.
+// addImage adds an image's blobs. configured is true if an operator configured the image, and false if a module uses
+// it.
 func (g *gatherer) addImage(
 	ctx context.Context, needs []blobNeed, runtime, reference string, configured bool,
 ) ([]blobNeed, error) {
@@ -283,8 +281,8 @@ func (g *gatherer) addImage(
 	return needs, nil
 }
 
-// withHolder returns the blob of a content, together with the manifest that protects the blob from the registry's
-// garbage collection.
+// withHolder returns a content blob, together with the manifest that protects the blob from the registry's garbage
+// collection.
 func (g *gatherer) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]blobNeed, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
@@ -315,7 +313,7 @@ func newItem(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	}
 }
 
-// addRoots adds the versions of the root of trust that a runtime might not have.
+// addRoots adds the root of trust versions that a runtime might not have.
 func (g *gatherer) addRoots(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {

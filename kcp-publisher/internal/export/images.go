@@ -20,7 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// imageFinder finds the blobs of images, and caches them by reference.
+// imageFinder finds images' blobs, and caches them by reference.
 type imageFinder struct {
 	registries *store.Registries
 	platforms  []ocispec.Platform
@@ -32,8 +32,8 @@ type foundImage struct {
 	needs []blobNeed
 }
 
-// find returns the blobs of an image. configured is true if an operator configured the image. Otherwise, a module uses
-// it. Modules are not trusted, so find does not connect to internal addresses for their images.
+// find returns an image's blobs. configured is true if an operator configured the image. Otherwise, a module uses it.
+// Modules are not trusted, so find does not connect to internal addresses for their images.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -185,7 +185,7 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 	return nil
 }
 
-// signList returns the signed manifest of an image list. If the registry already contains a signed manifest of the same
+// signList returns an image list's signed manifest. If the registry already contains a signed manifest for the same
 // list, signList returns it, so that a repeated export has the same bytes. If a different list has been signed since
 // then, signList creates a new signature, because an import would refuse the older sequence number.
 func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {

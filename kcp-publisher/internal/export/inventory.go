@@ -71,7 +71,7 @@ func Contents(
 // MaxBundlesTried limits the number of bundles that Contents reads for one module version.
 const MaxBundlesTried = 3
 
-// maxKubernetesVersions limits the renderings of one module version. A runtime can report any Kubernetes version.
+// maxKubernetesVersions limits the renderings per module version. A runtime can report any Kubernetes version.
 const maxKubernetesVersions = 32
 
 // kubernetesVersions returns the Kubernetes versions of the runtimes with each module version, sorted.

@@ -69,8 +69,7 @@ func (g *gatherer) addRendered(
 	for i, m := range g.exportedModules(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// For an offered module, only record the problem, because it must not prevent the export of installed
-			// modules.
+			// For an offered module, only record the problem, because it must not prevent exporting installed modules.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -118,7 +117,7 @@ func (g *gatherer) kubernetes(ctx context.Context, runtime string) (string, erro
 	return report.KubernetesVersion, nil
 }
 
-// usedBy renders a module and returns the references of the images in its objects.
+// usedBy renders a module and returns the image references in its objects.
 func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBundle, version string) ([]string, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {

@@ -1,4 +1,4 @@
-// Package export selects the content of an air-gap file for a set of runtimes. It omits blobs that the runtimes already
+// Package export selects the content for an air-gap file for several runtimes. It omits blobs that the runtimes already
 // have. It only reads from registries, with one exception: it pushes the signed image list, so that a repeated export
 // has the same bytes.
 package export
@@ -30,11 +30,11 @@ type blobNeed struct {
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
-	// isRequired is true for the blobs of a bundle, which the file contains even if the runtime already has them.
+	// isRequired is true for a bundle's blobs, which the file contains even if the runtime already has them.
 	isRequired bool
 }
 
-// Entry is one line in the table of contents of an export. It covers all blobs with the same kind and name.
+// Entry is one line in an export's table of contents. It covers all blobs with the same kind and name.
 type Entry struct {
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`
@@ -45,17 +45,17 @@ type Entry struct {
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
 
-// Parcel is the content of an export file.
+// Parcel is an export file's content.
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
 	// Unlisted lists the modules and versions with unknown images. The file does not contain these images.
 	Unlisted []string
-	// Modules describes how the images of each module were found, sorted by module.
+	// Modules describes how each module's images were found, sorted by module.
 	Modules []ModuleImages
 }
 
-// ModuleImages describes how the images of a module were found.
+// ModuleImages describes how a module's images were found.
 type ModuleImages struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`

@@ -9,11 +9,11 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// UsedCache stores the images of rendered modules in a folder, so that the next command does not render the modules
-// again. The zero value does not store entries. If an entry cannot be read or written, the module is rendered again.
+// UsedCache stores rendered modules' images in a folder, so that the next command does not render the modules again.
+// The zero value does not store entries. If an entry cannot be read or written, the module is rendered again.
 type UsedCache struct {
 	Dir string
-	// Renderer identifies the program that renders modules. Entries of another program are not used.
+	// Renderer identifies the program that renders modules. Another program's entries are not used.
 	Renderer string
 }
 
@@ -27,7 +27,7 @@ func (c UsedCache) path(key digest.Digest) string {
 	return filepath.Join(c.Dir, digest.FromString(c.Renderer+"\n"+key.String()).Encoded()+".json")
 }
 
-// get returns the images of an entry, and false if the entry does not exist or is damaged.
+// get returns an entry's images, and false if the entry does not exist or is damaged.
 func (c UsedCache) get(key digest.Digest) ([]string, bool) {
 	if c.Dir == "" {
 		return nil, false

@@ -20,12 +20,12 @@ type WrittenFile struct {
 	Keep string `json:"keep"`
 }
 
-// InitOptions configures the first version of a root of trust.
+// InitOptions configures the first root of trust version.
 type InitOptions struct {
 	// Fleet is the fleet's name, or empty to generate one.
 	Fleet string
-	// Epoch is the first epoch of the root of trust: 1 for a new fleet. If the root of trust replaces one after its
-	// root keys were lost, Epoch must be higher than the epoch of the replaced one.
+	// Epoch is the root of trust's first epoch: 1 for a new fleet. If the root of trust replaces one after its root
+	// keys were lost, Epoch must be higher than the replaced root's epoch.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
@@ -124,7 +124,7 @@ func (w *fileSet) add(name, what, keep string, data []byte, mode os.FileMode) {
 	w.files = append(w.files, File{WrittenFile{w.folder.path(name), what, keep}, data, mode})
 }
 
-// key creates a key, adds it to a role in the draft of the root of trust, and adds the key's file to w.
+// key creates a key, adds it to a role in the root of trust draft, and adds the key's file to w.
 func (w *fileSet) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
@@ -138,14 +138,14 @@ func (w *fileSet) key(draft *trust.RootDraft, role, name, what, keep string, sec
 	return signer, draft.Add(role, public)
 }
 
-// Change is a new version of the root of trust that is not signed yet, with the files that belong to it.
+// Change is a new root of trust version that is not signed yet, with the files that belong to it.
 type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
 	files   *fileSet
 	signers []trust.Signer
-	// unrevoked is true after a call of LeaveUnrevoked.
+	// unrevoked is true after a call to LeaveUnrevoked.
 	unrevoked bool
 }
 
@@ -195,5 +195,5 @@ func (c *Change) Floor(component, version string) error {
 	return nil
 }
 
-// Epoch starts a new epoch, in which the sequences of bundles start again.
+// Epoch starts a new epoch, in which bundle sequences start again.
 func (c *Change) Epoch() { c.draft.SetEpoch(c.root.Epoch + 1) }

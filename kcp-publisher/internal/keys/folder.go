@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// These are the names of the files in a key folder.
+// These are the file names in a key folder.
 const (
 	FileRoot         = "root.json"
 	FileRootKey      = "root.key"
@@ -44,15 +44,15 @@ type Folder struct {
 	// Passphrase encrypts new key files and decrypts existing ones. It is nil if key files are not encrypted.
 	Passphrase []byte
 
-	// exclusive is true if the caller has locked the folder. step is called before each step of a change. Only tests set
-	// it.
+	// exclusive is true if the caller has locked the folder. step is called before each step in a change. Only tests
+	// set it.
 	exclusive bool
 	step      func(string)
 }
 
 func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 
-// Root reads the latest version of the root of trust.
+// Root reads the latest root of trust version.
 func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.locate(FileRoot))
 	if errors.Is(err, syscall.ENOTDIR) {
@@ -79,7 +79,7 @@ func readRoot(path string) (trust.Root, error) {
 
 func historyFile(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
-// formerRoots reads the previous versions of the root in the folder, oldest first.
+// formerRoots reads the root's previous versions in the folder, oldest first.
 func (f Folder) formerRoots(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
@@ -98,7 +98,7 @@ func (f Folder) formerRoots(root trust.Root) ([]trust.Root, error) {
 // maxReads limits the attempts to read a folder if another program changes the folder during each attempt.
 const maxReads = 5
 
-// Load reads all keys of a publisher. If another program changes the folder at the same time, Load reads it again, so
+// Load reads all of a publisher's keys. If another program changes the folder at the same time, Load reads it again, so
 // that the keys belong together.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.withSharedLock(ctx, func() error {
@@ -149,8 +149,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the current key of a role. If the root of trust lists the key in the role's .next file, roleKey returns
-// this key, because a rotation may have been interrupted before it renamed the file.
+// roleKey reads a role's current key. If the root of trust lists the key in the role's .next file, roleKey returns this
+// key, because a rotation may have been interrupted before it renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+nextSuffix, data)
@@ -188,7 +188,7 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// newKey generates a key and returns it with the content of its file. The content is encrypted if secret is true and a
+// newKey generates a key and returns it with its file's content. The content is encrypted if secret is true and a
 // passphrase is configured.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc

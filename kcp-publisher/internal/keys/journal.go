@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// The files of a change are written atomically, even if the program or the machine crashes:
+// A change's files are written atomically, even if the program or the machine crashes:
 //
 // 1. every file is written into the folder staged+".tmp" and synchronized with the disk,
 // 2. that folder is renamed to staged, which makes the change effective,
@@ -52,7 +52,7 @@ func (f Folder) Write(files []File) ([]WrittenFile, error) {
 	return made, nil
 }
 
-// commit performs steps 1 and 2 of a change. After it returns, readers use the new files.
+// commit performs steps 1 and 2 for a change. After it returns, readers use the new files.
 func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	making := f.path(stagingFolder + ".tmp")
 	f.reached("remove an interrupted change")
@@ -78,7 +78,7 @@ func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	return made, os.Rename(making, f.path(stagingFolder))
 }
 
-// finishStaged performs step 3 of a change: it moves the staged files to their final paths. It also removes obsolete
+// finishStaged performs step 3 for a change: it moves the staged files to their final paths. It also removes obsolete
 // .next files and drafts.
 func (f Folder) finishStaged() error {
 	entries, err := os.ReadDir(f.path(stagingFolder))
@@ -104,7 +104,7 @@ func (f Folder) finishStaged() error {
 	return f.removeObsolete()
 }
 
-// removeObsolete removes .next files of keys that are in use, and drafts of versions that are in effect.
+// removeObsolete removes .next files for keys that are in use, and drafts for versions that are in effect.
 func (f Folder) removeObsolete() error {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		waiting, err := os.ReadFile(f.path(name + nextSuffix))

@@ -16,7 +16,7 @@ const (
 	lockRetry   = 20 * time.Millisecond
 )
 
-// lock returns the lock of the folder. It locks the directory itself instead of a lock file.
+// lock returns the folder's lock. It locks the directory itself instead of a lock file.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
 // WithLock locks the folder, completes an interrupted change, and then runs change.

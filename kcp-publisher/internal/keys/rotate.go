@@ -72,7 +72,7 @@ func (c *Change) removeKey(role, thumbprint string) error {
 	return c.draft.Revoke(thumbprint)
 }
 
-// inUse returns the thumbprint of the current signing key of a role, or "" if the key cannot be read.
+// inUse returns the thumbprint of a role's current signing key, or "" if the key cannot be read.
 func (c *Change) inUse(ctx context.Context, role string) string {
 	keys, err := c.folder.Load(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // State is the state of a key.
 type State string
 
-// These are the states of a key.
+// These are a key's states.
 const (
 	// InUse means that the key is used for signing.
 	InUse State = "InUse"
@@ -31,7 +31,7 @@ const (
 // RoleToken is the role of the secrets in token.key, which the root does not list.
 const RoleToken = "token"
 
-// Key is a key of the fleet with its state.
+// Key is one of the fleet's keys with its state.
 type Key struct {
 	Role string `json:"role"`
 	// Thumbprint identifies the key. For a token secret, it is the secret's ID.
@@ -127,7 +127,7 @@ func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Ti
 	return all
 }
 
-// UnknownKeyError means that none of the versions of the root of trust lists a key.
+// UnknownKeyError means that none of the root of trust versions lists a key.
 type UnknownKeyError struct {
 	Name string
 	// Candidates contains the keys in the current root of trust that the user may have meant.
@@ -155,7 +155,7 @@ func (e *UnknownKeyError) Error() string {
 		lines.String())
 }
 
-// Find returns the thumbprint of a key in any version of the root. name is the complete thumbprint or ID of the key.
+// Find returns the thumbprint of a key in any root version. name is the key's complete thumbprint or ID.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -184,7 +184,7 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// SigningRole returns the role that currently signs with a key, or "". If the current key of a role cannot be read,
+// SigningRole returns the role that currently signs with a key, or "". If a role's current key cannot be read,
 // SigningRole treats every key that the root of trust lists for the role as current.
 func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()

@@ -103,7 +103,7 @@ type TokenFile struct {
 	secrets trust.TokenSecrets
 }
 
-// OpenTokenFile reads the secrets of a folder.
+// OpenTokenFile reads a folder's secrets.
 func OpenTokenFile(f Folder) (*TokenFile, error) {
 	t := &TokenFile{folder: f}
 	_, err := t.Secrets()

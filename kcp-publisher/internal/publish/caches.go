@@ -14,7 +14,7 @@ import (
 // maxChangesBytes limits the size of the cached differences between desired states. maxChanges limits their number.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// statePair identifies two consecutive desired states of a runtime by their digests.
+// statePair identifies a runtime's two consecutive desired states by their digests.
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
@@ -36,8 +36,8 @@ func (p *Publisher) changesBetween(before, after *plan.PublishedBundle) *plan.Ch
 	return after.ChangesSince(*before, changes)
 }
 
-// maxOpenedBytes limits the memory of the cached desired states. Decoded states need several times the memory of their
-// documents, so the size of the documents is not sufficient.
+// maxOpenedBytes limits the memory for cached desired states. Decoded states need several times as much memory as their
+// documents, so the documents' size is not sufficient.
 const maxOpenedBytes = 64 << 20
 
 // decodedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process
@@ -59,11 +59,11 @@ func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
 	})
 }
 
-// maxResolvedBytes limits the total size of the documents in the cache of resolutions, in bytes.
+// maxResolvedBytes limits the total size of the documents in the resolution cache, in bytes.
 const maxResolvedBytes = 256 << 20
 
 // newResolutions returns a cache for resolutions (the results of resolving module requests). The cache drops a
-// resolution when it is not the latest resolution of any runtime anymore.
+// resolution when it is not any runtime's latest resolution anymore.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)

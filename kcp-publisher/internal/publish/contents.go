@@ -23,11 +23,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentCacheTime limits the age of a component's cached content. During a promotion, thousands of
-// runtimes need the same content at the same time.
+// contentCacheTime limits the age of a component's cached content. During a promotion, thousands of runtimes need the
+// same content at the same time.
 const contentCacheTime = 2 * time.Second
 
-// cachedContent is the cached content of a component. id is a hash of the content.
+// cachedContent is a component's cached content. id is the content's hash.
 type cachedContent struct {
 	resolve.Content
 	id     digest.Digest
@@ -37,7 +37,7 @@ type cachedContent struct {
 	bytes int
 }
 
-// contentKey is the cache key of a component's content. A descriptor in a ModuleTemplate is compared by its pointer.
+// contentKey is the cache key for a component's content. A descriptor in a ModuleTemplate is compared by its pointer.
 // Each new catalog snapshot has new pointers, so the cache does not return content for an older snapshot.
 type contentKey struct {
 	resolve.ComponentRef
@@ -45,8 +45,8 @@ type contentKey struct {
 	isSelfNamed bool
 }
 
-// contentRules identifies the signature policy and the version of the root of trust with which a component's content
-// was verified.
+// contentRules identifies the signature policy and the root of trust version with which a component's content was
+// verified.
 type contentRules struct {
 	round int
 	root  int64
@@ -55,7 +55,7 @@ type contentRules struct {
 // maxContentsBytes limits the size of each of the two caches for component content.
 const maxContentsBytes = 32 << 20
 
-// cachedContents contains the content of all components that a request needs.
+// cachedContents contains the content for all components that a request needs.
 type cachedContents struct {
 	contents map[resolve.ComponentRef]resolve.Content
 	id       digest.Digest
@@ -80,8 +80,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, cachedContents] {
 		})
 }
 
-// neededContents returns the content of all components that a request needs. It caches the result, because thousands of
-// runtimes can have equal requests.
+// neededContents returns the content for all components that a request needs. It caches the result, because thousands
+// of runtimes can have equal requests.
 func (p *Publisher) neededContents(
 	ctx context.Context, key resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
 ) (cachedContents, error) {
@@ -98,7 +98,7 @@ func (p *Publisher) neededContents(
 		bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			// Do not cache contents with an error here, because the component reader already caches errors.
+			// Do not cache content with an error here, because the component reader already caches errors.
 			return fresh, nil
 		}
 	}
@@ -173,7 +173,7 @@ func (p *Publisher) findContent(
 	return fresh, nil
 }
 
-// contentID encodes content together with its error. It returns the digest and the size in bytes of the encoding.
+// contentID encodes content together with its error. It returns the encoding's digest and size in bytes.
 func contentID(ref resolve.ComponentRef, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -261,7 +261,7 @@ func (p *Publisher) readComponent(ctx context.Context, need resolve.ComponentNee
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// copyPart copies the content of a component resource to the registry from which the runtimes pull.
+// copyPart copies a component resource's content to the registry from which the runtimes pull.
 func (p *Publisher) copyPart(
 	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, proof *releaseProof,
 ) (resolve.Part, error) {
@@ -282,8 +282,8 @@ func (e *releaseProof) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// proveRelease verifies, in the same way as agents do, that the content of a component belongs to a signed release. It
-// also pushes the documents that agents need for this check. If it returns an error, only the component's module is
+// proveRelease verifies, in the same way as agents do, that a component's content belongs to a signed release. It also
+// pushes the documents that agents need for this check. If it returns an error, only the component's module is
 // affected.
 func (p *Publisher) proveRelease(
 	ctx context.Context, root trust.Root, all []component.Component, proof *releaseProof, content *resolve.Content,

@@ -60,15 +60,15 @@ type Publisher struct {
 	// Options contains only the initial keys. The field keys contains the current ones.
 	Options
 	keys atomic.Pointer[Keys]
-	// publishedRoot is the latest version of the root of trust that this process has found in the registry or published,
-	// and the time of this check. It is nil before the first check.
+	// publishedRoot is the latest root of trust version that this process has found in the registry or published, and
+	// the time of this check. It is nil before the first check.
 	publishedRoot atomic.Pointer[publishedRoot]
 	// unfitReason is the reason why agents would refuse signatures with the current keys, or nil.
 	unfitReason atomic.Pointer[refusal.Error]
 	// keysLock is locked for writing by ReplaceKeys and for reading by checkNewest.
 	keysLock sync.RWMutex
 	uploads  singleflight.Group
-	// These caches contain data that several runtimes share. The data of a single runtime is in its Record.
+	// These caches contain data that several runtimes share. A single runtime's data is in its Record.
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documentsKey, decodedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
@@ -79,7 +79,7 @@ type Publisher struct {
 	// sharedSince maps the digest of each shared document to the time at which the document was last found in the registry
 	// or uploaded.
 	sharedSince map[digest.Digest]time.Time
-	// contentsPruned is the time at which outdated contents were last removed from the caches.
+	// contentsPruned is when outdated content was last removed from the caches.
 	contentsPruned time.Time
 }
 
@@ -93,7 +93,7 @@ type publishedRoot struct {
 	at      time.Time
 }
 
-// New returns a Publisher. It returns an error if it cannot read the public keys of options.Keys.
+// New returns a Publisher. It returns an error if it cannot read the public keys in options.Keys.
 func New(options Options) (*Publisher, error) {
 	if err := options.Keys.setThumbprints(); err != nil {
 		return nil, err
@@ -107,13 +107,13 @@ func New(options Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Outcome is the result of Publish for one runtime.
+// Outcome is Publish's result for one runtime.
 type Outcome struct {
 	Published plan.PublishedBundle
 	IsPushed  bool
 	// Reason is the reason for the new bundle. It is empty if no new bundle was necessary.
 	Reason plan.Reason
-	// Problems, Remarks and RequestedNames are copied from the resolve.Result of the request.
+	// Problems, Remarks and RequestedNames are copied from the request's resolve.Result.
 	Problems       []bundle.Problem
 	Remarks        []bundle.Problem
 	RequestedNames []string
@@ -126,7 +126,7 @@ type Outcome struct {
 	// If IsUnrecorded is true, the caller must write Published to the Kyma's status and then call Publish again.
 	IsUnrecorded bool
 	// SecretsError is the reason why the new Secrets could not be encrypted, or nil. The bundle then contains the
-	// Secrets of the previous bundle.
+	// previous bundle's Secrets.
 	SecretsError error
 	// SealedRemovals lists the Secrets that the bundle removes, as NAMESPACE/NAME.
 	SealedRemovals []string
@@ -203,7 +203,7 @@ func (p *Publisher) IsSettled(ctx context.Context, record *Record, in Input) (bo
 	if d.reason != "" || d.adopted.KeptBundle() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// Check the shared documents now, because the next call of Publish does not read the registry again.
+	// Check the shared documents now, because the next call to Publish does not read the registry again.
 	if err := p.restoreShared(ctx, d.outcome.IsChecked, d.resolved.documents); err != nil {
 		return false, err
 	}

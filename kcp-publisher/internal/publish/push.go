@@ -26,7 +26,7 @@ var ErrPushNotAllowed = errors.New("not published")
 // For example, a rollout was rolled back while the registry responded slowly.
 var ErrOutdatedDecision = errors.New("the catalog or a rollout changed at the same time")
 
-// errTagChanged means that the tag of the runtime's bundle in the registry was changed between reading it and pushing
+// errTagChanged means that the tag for the runtime's bundle in the registry was changed between reading it and pushing
 // the new bundle.
 var errTagChanged = errors.New("another bundle was pushed at the same time")
 

@@ -37,7 +37,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		last     *plan.PublishedBundle
 		secrets  *plan.RuntimeSecrets
 		change   func(*plan.Runtime)
-		there    []string // nil if the Secrets of the last bundle are kept
+		there    []string // expected Secrets; nil if the last bundle's Secrets are kept
 		removals []string
 		err      string
 	}{

@@ -43,8 +43,8 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 	return manifestsOf(kyma, all.Items), nil
 }
 
-// Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the last
-// phase that it completed before that.
+// Announcement returns an Event message if the runtime has completed a new phase, or "". before is the last phase that
+// it completed before that.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {
@@ -62,7 +62,7 @@ func Announcement(kyma *v1beta2.Kyma, before string) string {
 	return "the runtime had no leftovers of lifecycle-manager"
 }
 
-// CompletedPhase returns the phase that the runtime of a Kyma has completed, or "".
+// CompletedPhase returns the phase that a Kyma's runtime has completed, or "".
 func CompletedPhase(kyma *v1beta2.Kyma) string {
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil {
 		return r.Takeover.Done

@@ -35,7 +35,7 @@ func (e *BehindError) Error() string {
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	// The author of the Kyma may have removed the skip-reconciliation label before steps 1 to 3 are done.
+	// The Kyma's author may have removed the skip-reconciliation label before steps 1 to 3 are done.
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
 		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
@@ -55,7 +55,7 @@ func GiveBack(
 	return append(done, fmt.Sprintf("Kyma %s/%s is managed by lifecycle-manager again", kyma.Namespace, kyma.Name)), nil
 }
 
-// handBack performs steps 1 to 3 of GiveBack.
+// handBack performs GiveBack's steps 1 to 3.
 func handBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -138,7 +138,7 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 		ignoreNotFound("return", m, err)
 }
 
-// ListDowngrades describes the modules of a Kyma that lifecycle-manager would downgrade.
+// ListDowngrades describes a Kyma's modules that lifecycle-manager would downgrade.
 func ListDowngrades(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) ([]string, error) {

@@ -15,7 +15,7 @@ import (
 
 // Handback describes the return of a Kyma to lifecycle-manager.
 type Handback struct {
-	// Modules contains the entries of status.modules with which lifecycle-manager continues. lifecycle-manager would stop
+	// Modules contains the status.modules entries with which lifecycle-manager continues. lifecycle-manager would stop
 	// permanently at an entry without a version, or at a Manifest without an entry.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
@@ -27,7 +27,7 @@ type Handback struct {
 	Downgrades []string
 }
 
-// newHandback returns the Handback of a Kyma. It does not perform I/O. If an interrupted return continues, it returns
+// newHandback returns the Handback for a Kyma. It does not perform I/O. If an interrupted return continues, it returns
 // the same Handback again.
 func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
@@ -148,7 +148,7 @@ func findTemplate(module, channel, version, namespace string, offered *catalog.S
 	return template
 }
 
-// runningVersion returns the last reported version of a module, or the published version of a mandatory module.
+// runningVersion returns a module's last reported version, or a mandatory module's published version.
 func runningVersion(kyma *v1beta2.Kyma, module string) string {
 	for _, m := range kyma.Status.Modules {
 		if m.Name == module {

@@ -1,5 +1,5 @@
-// Package takeover implements the takeover of Kymas from lifecycle-manager, and their return. Only the files
-// control.go, giveback.go and steps.go access the control plane.
+// Package takeover takes Kymas over from lifecycle-manager, and returns them. Only the files control.go, giveback.go
+// and steps.go access the control plane.
 package takeover
 
 import (
@@ -58,7 +58,7 @@ func resourceBytes(o v1beta2.Resource) int {
 		len(o.Group) + len(o.Version) + len(o.Kind)
 }
 
-// manifestsOf returns lifecycle-manager's Manifests of a Kyma, sorted by name.
+// manifestsOf returns lifecycle-manager's Manifests for a Kyma, sorted by name.
 func manifestsOf(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
 	for _, m := range manifests {
 		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Landscape contains the objects of a control plane and the publisher's rules.
+// Landscape contains a control plane's objects and the publisher's rules.
 type Landscape struct {
 	plan.Fleet
 	// Manifests contains lifecycle-manager's Manifests.
@@ -109,8 +109,8 @@ func takeoverStatus(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.T
 	return recordModules(kyma, manifests)
 }
 
-// previewKyma returns a copy of a Kyma with the changes that the start of a takeover will make. If the runtime's
-// request is unknown, the copy requests all installed modules.
+// previewKyma returns a copy of a Kyma with the changes that starting a takeover will make. If the runtime's request is
+// unknown, the copy requests all installed modules.
 func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -215,7 +215,7 @@ func isGivenBack(s *v1beta2.RuntimeStatus) bool {
 	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
-// listLeftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma.
+// listLeftovers lists lifecycle-manager's Manifests, finalizer and conditions for a Kyma.
 func listLeftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
@@ -231,7 +231,7 @@ func listLeftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return all
 }
 
-// These are the phases of a takeover in addition to those of bundle.TakeoverPhase. In PhaseReturn, the Kyma is being
+// These are the takeover phases in addition to bundle.TakeoverPhase's values. In PhaseReturn, the Kyma is being
 // returned, until lifecycle-manager manages all objects again.
 const (
 	PhaseNone     = "none"
@@ -239,7 +239,7 @@ const (
 	PhaseFinished = "finished"
 )
 
-// Phase returns the phase of a Kyma's takeover.
+// Phase returns a Kyma's takeover phase.
 func Phase(kyma *v1beta2.Kyma) string {
 	switch kyma.Labels[v1beta2.LabelTakeover] {
 	case v1beta2.TakeoverFinished:

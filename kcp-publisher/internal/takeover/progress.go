@@ -67,8 +67,7 @@ func nextStep(kyma *v1beta2.Kyma, phase string) string {
 	return fmt.Sprintf("annotation %s is invalid, must be adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
-// awaitedEvent describes the event that ends a phase of the takeover. command is the subcommand that requested the
-// phase.
+// awaitedEvent describes the event that ends a takeover phase. command is the subcommand that requested the phase.
 func awaitedEvent(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
 	if HasCompleted(kyma, phase) {
 		return fmt.Sprintf("the runtime has completed the phase: run `takeover %s` again", command)

@@ -112,7 +112,7 @@ func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase 
 	return patchKyma(ctx, api, before, kyma)
 }
 
-// Finish removes lifecycle-manager's Manifests and finalizer of a Kyma from the control plane, after the runtime has
+// Finish removes lifecycle-manager's Manifests and finalizer for a Kyma from the control plane, after the runtime has
 // completed the phase clean.
 func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {

@@ -40,7 +40,7 @@ type Limits struct {
 	Ratio int64
 }
 
-// defaultLimits returns the limits that Open uses. They are sufficient for a release of all modules with their images.
+// defaultLimits returns the limits that Open uses. They are sufficient for a release with all modules and their images.
 func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
@@ -135,12 +135,11 @@ func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, archivePath: a.path, index: a.index, blobs: a.blobs}
 }
 
-// Versions returns the entries of the index, sorted by repository and tag. Entries without a tag come last in their
+// Versions returns the index entries, sorted by repository and tag. Entries without a tag come last in their
 // repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
-// Verify checks the digest of every blob, and that the manifest of every index entry exists. The error lists all
-// problems.
+// Verify checks every blob's digest, and that every index entry's manifest exists. The error lists all problems.
 func (a *Archive) Verify(ctx context.Context) error {
 	digests, err := a.blobs.list()
 	if err != nil {

@@ -22,7 +22,7 @@ type repository struct {
 	blobs       blobReader
 }
 
-// Resolve returns the descriptor of a manifest by tag or digest.
+// Resolve returns a manifest's descriptor by tag or digest.
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	named, ok := r.index.find(r.name, reference)
 	if !ok {
@@ -96,7 +96,7 @@ func manifestMediaType(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // the document has the fields of both an image manifest and an index, or of neither
+	case image == list: // the document is both an image manifest and an index, or neither
 		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil
@@ -132,7 +132,7 @@ func openVerified(from blobReader, where string, target ocispec.Descriptor) (io.
 		archivePath: where}, nil
 }
 
-// verifyingReader is a reader of a blob. Its last read returns an error if the content does not match the digest.
+// verifyingReader reads a blob. Its last read returns an error if the content does not match the digest.
 type verifyingReader struct {
 	body        io.ReadCloser
 	hash        digest.Digester

@@ -20,7 +20,7 @@ import (
 // multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 
-// tarArchive contains the offsets of the blobs in an open tar.
+// tarArchive contains the blob offsets in an open tar.
 type tarArchive struct {
 	file  io.ReaderAt
 	close func() error
@@ -125,7 +125,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarArchive, error) {
 			return nil, fmt.Errorf("the archive has more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader does not read ahead, so the entry's data starts at the current offset of the file.
+		// tar.Reader does not read ahead, so the entry's data starts at the file's current offset.
 		offset, err := file.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return nil, err

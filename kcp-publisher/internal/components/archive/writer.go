@@ -22,7 +22,7 @@ import (
 // Format is the file format of an archive.
 type Format string
 
-// These are the supported formats of an archive.
+// These are the supported archive formats.
 const (
 	Folder Format = "folder"
 	Tar    Format = "tar"
@@ -50,7 +50,7 @@ type Writer struct {
 	replace       bool
 	dir           string
 	root          *os.Root
-	previousIndex []byte // index of the existing folder archive, or nil
+	previousIndex []byte // the existing folder archive's index, or nil
 	index         *index
 
 	mu     sync.Mutex // guards the fields below
@@ -131,7 +131,7 @@ func (w *Writer) isExtending() (bool, error) {
 	return true, err
 }
 
-// Target returns a repository of the archive for reading and writing. Its relative name, such as
+// Target returns a repository in the archive for reading and writing. Its relative name, such as
 // "component-descriptors/kyma-project.io/module/keda", is validated when a manifest is pushed.
 func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, archivePath: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}

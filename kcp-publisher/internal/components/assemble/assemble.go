@@ -24,7 +24,7 @@ type Component struct {
 	Descriptor ocm.Descriptor
 	// Content is the content to install, in the descriptor's first resource.
 	Content bundle.Blob
-	// Others are the blobs of additional resources, such as a chart's values.
+	// Others are the blobs for additional resources, such as a chart's values.
 	Others []bundle.Blob
 }
 
@@ -77,7 +77,7 @@ func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
 	}
 }
 
-// These are the media types and annotations of a component version in an OCI registry.
+// These are the media types and annotations for a component version in an OCI registry.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
 const (

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Files are the packed files of a module.
+// Files are a module's packed files.
 type Files struct {
 	// Type is the type of the resource: directoryTree, helmChart or kustomize.
 	Type      string
@@ -30,9 +30,9 @@ type Files struct {
 	Packed    []byte
 	// Values override the values of a chart, in YAML, or are empty.
 	Values []byte
-	// DefaultCR is the default CR of the module, in YAML, or empty.
+	// DefaultCR is the module's default CR, in YAML, or empty.
 	DefaultCR []byte
-	// Checks contains the checks of the module, in YAML, or is empty.
+	// Checks contains the module's checks, in YAML, or is empty.
 	Checks []byte
 	// Kubernetes describes the cluster that Check assumes when it renders a chart.
 	Kubernetes render.Capabilities
@@ -40,7 +40,7 @@ type Files struct {
 	Rendered bool
 }
 
-// Renderer renders the objects of a module's content.
+// Renderer renders the objects in a module's content.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
 // CheckResult is the result of checking files.

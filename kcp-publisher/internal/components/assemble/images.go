@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
-// imageResource returns the component resource for an image. The resource's name is the last path element of the image
-// reference. The resource's version is the tag, if the tag is a valid version.
+// imageResource returns the component resource for an image. The resource's name is the image reference's last path
+// element. The resource's version is the tag, if the tag is a valid version.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -94,8 +94,8 @@ func PreferPinned(images []string) []string {
 	return slices.Compact(kept)
 }
 
-// taggedName returns the name and tag of an image, and whether the image also has a digest. The name is empty for an
-// image without a tag.
+// taggedName returns an image's name and tag, and whether the image also has a digest. The name is empty for an image
+// without a tag.
 func taggedName(image string) (name string, digested bool) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -109,8 +109,8 @@ func taggedName(image string) (name string, digested bool) {
 	return named.Name() + ":" + tagged.Tag(), digested
 }
 
-// CheckImages returns an error if agents cannot assign one image of the component to each image of the objects, for
-// example because the component lists two digests of the same tag.
+// CheckImages returns an error if agents cannot assign one of the component's images to each image in the objects, for
+// example because the component lists two digests for the same tag.
 func (c *Component) CheckImages(objects []*unstructured.Unstructured) error {
 	copies := make([]*unstructured.Unstructured, len(objects))
 	for i, o := range objects {
@@ -121,7 +121,7 @@ func (c *Component) CheckImages(objects []*unstructured.Unstructured) error {
 	return err
 }
 
-// findImages returns the images of all containers anywhere in the objects, sorted.
+// findImages returns all containers' images anywhere in the objects, sorted.
 func findImages(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var visit func(value any)

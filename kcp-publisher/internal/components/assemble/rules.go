@@ -28,8 +28,8 @@ func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (conte
 	return content.Check(in)
 }
 
-// withNamespace returns a copy of an object with the namespace that an agent would set. It does not change the
-// namespace of custom resources, because their scope depends on the cluster.
+// withNamespace returns a copy of an object with the namespace that an agent would set. It does not change custom
+// resources' namespace, because their scope depends on the cluster.
 func withNamespace(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	kind := yaml.TypeMeta{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}

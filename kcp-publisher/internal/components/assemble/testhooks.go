@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Tests are the test hooks of a chart, converted to checks of the module.
+// Tests are a chart's test hooks, converted to module checks.
 type Tests struct {
 	// Names lists the checks, and File contains them. Both are empty if the chart has no test hooks.
 	Names []string
@@ -33,7 +33,7 @@ type Tests struct {
 	Omitted string
 }
 
-// Intervals and thresholds of a converted test. A test can take as long as a measurement.
+// Intervals and thresholds for a converted test. A test can take as long as a measurement.
 const (
 	testInterval  = 10 * time.Minute
 	testTimeout   = bundle.MaxCheckTimeout
@@ -139,9 +139,9 @@ func testJob(test *unstructured.Unstructured) (*unstructured.Unstructured, error
 	return job, nil
 }
 
-// jobOf returns the spec of the Job that runs a Pod.
+// jobOf returns the spec for the Job that runs a Pod.
 func jobOf(pod *unstructured.Unstructured, spec map[string]any) map[string]any {
-	// A Job requires the restart policy Never or OnFailure, but the default of a Pod is Always.
+	// A Job requires the restart policy Never or OnFailure, but a Pod's default is Always.
 	if spec["restartPolicy"] != "OnFailure" {
 		spec["restartPolicy"] = "Never"
 	}

@@ -85,7 +85,7 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// mergeValues merges two trees of Helm values. Values in overrides take precedence. The result keeps null values in
+// mergeValues merges two Helm value trees. Values in overrides take precedence. The result keeps null values in
 // overrides, because Helm then removes the chart's default value.
 func mergeValues(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}

@@ -35,8 +35,8 @@ const (
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare determines how often the cache scans its folder for files of other processes: each time it has written
-	// an eighth of the maximum size.
+	// scanShare determines how often the cache scans its folder for other processes' files: each time it has written an
+	// eighth of the maximum size.
 	scanShare = 8
 )
 
@@ -54,14 +54,14 @@ type Cache struct {
 	written int64 // bytes since the last scan of the folder
 }
 
-// Stats contains the counters of a cache since the start of the process.
+// Stats contains a cache's counters since the process started.
 type Stats struct {
 	Hits   int64 // reads from disk or from a concurrent read
 	Misses int64 // reads from the source
 	// Damaged counts files that were damaged and therefore fetched again.
 	Damaged int64
 	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads of content that could not be stored on disk. Failure is the last error.
+	// Unstored counts reads whose content could not be stored on disk. Failure is the last error.
 	Unstored int64
 	Failure  string
 	Bytes    int64 // estimated size of all files

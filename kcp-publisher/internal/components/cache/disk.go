@@ -119,7 +119,7 @@ func (c *Cache) openRegular(name string) (*os.File, error) {
 	return file, nil
 }
 
-// errDisk is an error of writing to the disk, in contrast to an error of reading from the source.
+// errDisk is an error from writing to the disk, in contrast to an error from reading the source.
 type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
@@ -245,7 +245,7 @@ func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// makeRoom deletes files after an error of a full disk. The disk can be full before the cache reaches its limit.
+// makeRoom deletes files after a disk-full error. The disk can be full before the cache reaches its limit.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }

@@ -55,7 +55,7 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	return p.Digest, true
 }
 
-// Pin permanently records d as the digest of the name. It returns an error if the name is already pinned to another
+// Pin permanently records d as the digest of the name. It returns an error if the name is already pinned to a different
 // digest.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := blobFileName(d); !ok {
@@ -80,8 +80,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin creates the file of a pin if it does not exist, and returns the pinned digest. It creates the file as a hard
-// link, so that only one of several concurrent processes succeeds and the others use its digest.
+// makePin creates a pin's file if it does not exist, and returns the pinned digest. It creates the file as a hard link,
+// so that only one of several concurrent processes succeeds and the others use its digest.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {

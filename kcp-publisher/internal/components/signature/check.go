@@ -38,7 +38,7 @@ func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 }
 
 // SetSecrets replaces the keys from Secrets with the label operator.kyma-project.io/signature. The label's value is the
-// name of the signature, and each value of the Secret is a key or certificate. The error lists invalid values.
+// signature's name, and each value of the Secret is a key or certificate. The error lists invalid values.
 func (v *Verifier) SetSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
@@ -110,7 +110,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	case !r.required:
 		return nil
 	}
-	// Check the signature first, because the references of an unsigned descriptor must never be read.
+	// Check the signature first, because an unsigned descriptor's references must never be read.
 	if err := v.checkSigned(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}

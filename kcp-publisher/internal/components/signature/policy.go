@@ -1,7 +1,7 @@
 // Package signature decides whether a component version has the signatures that an operator requires.
 //
-// It accepts a signature only if all covered digests match: those of the component's descriptor, of all referenced
-// descriptors, and of the content. Unsigned data never decides whether a signature is required.
+// It accepts a signature only if all covered digests match: for the component's descriptor, all referenced descriptors,
+// and the content. Unsigned data never decides whether a signature is required.
 package signature
 
 import (
@@ -101,7 +101,7 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	if err := strict.CheckYAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
 	}
-	// Decoding a file of another kind into policyDocument would report only the first unknown field.
+	// Decoding a file with a different kind into policyDocument would report only the first unknown field.
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(data, &head); err != nil {
 		return Policy{}, err

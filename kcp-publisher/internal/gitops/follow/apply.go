@@ -127,8 +127,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// step performs the changes of a plan once. The publisher does not publish bundles while a commit is only partially
-// applied.
+// step performs a plan's changes once. The publisher does not publish bundles while a commit is only partially applied.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	// The API server must accept the whole commit in a dry run before step changes anything.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// recordApproved adds the approved removals of the commit to the approvals of earlier polls. It discards the approvals
-// of other commits. Only the goroutine of Start calls it.
+// recordApproved adds the approved removals of the commit to the approvals from earlier polls. It discards other
+// commits' approvals. Only Start's goroutine calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := shard.Approvals{
 		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},
@@ -51,8 +51,8 @@ func removedModule(key Key, object *unstructured.Unstructured) string {
 	return cmp.Or(module, key.Name)
 }
 
-// ApprovedAt returns the time when an operator approved a removal for the current commit, or zero. An empty
-// module means all modules of the deleted Kyma with this UID.
+// ApprovedAt returns the time when an operator approved a removal for the current commit, or zero. An empty module
+// means all modules in the deleted Kyma with this UID.
 func (f *Follower) ApprovedAt(kyma types.UID, module string) time.Time {
 	return f.Approvals().Of(kyma, module)
 }
@@ -67,7 +67,7 @@ func (f *Follower) Approvals() shard.Approvals {
 	return *approved
 }
 
-// recallApproved restores the approvals of an earlier process, which may have pruned some of the objects.
+// recallApproved restores an earlier process's approvals, which may have pruned some of the objects.
 func (f *Follower) recallApproved(ctx context.Context) error {
 	if f.RecallApprovals == nil || f.approved.Load() != nil {
 		return nil

@@ -44,7 +44,7 @@ type Options struct {
 	AllowRewind bool
 }
 
-// Follower polls one branch of a Git repository and applies its newest commit. Only the leader runs it.
+// Follower polls one branch in a Git repository and applies its newest commit. Only the leader runs it.
 type Follower struct {
 	Options
 
@@ -57,7 +57,7 @@ type Follower struct {
 	// edited is true after another client changed an object from a commit.
 	edited atomic.Bool
 
-	// Only the goroutine of Start uses the fields below.
+	// Only Start's goroutine uses the fields below.
 	release     func()
 	partial     string // the partially applied commit
 	hasRead     bool   // true once this process has read the branch
@@ -271,7 +271,7 @@ func newFailure(reason string, err error) error {
 	return &failure{reason, err}
 }
 
-// report records the result of a poll in metrics. For a new failure, it also updates the record and emits an Event.
+// report records a poll's result in metrics. For a new failure, it also updates the record and emits an Event.
 func (f *Follower) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The repository owns the whole spec of the objects in a commit. Server-side apply removes only fields that this
+// The repository owns the whole spec of each object in a commit. Server-side apply removes only fields that this
 // program applied before, so this program first takes over all fields in the spec. Labels and annotations that are not
 // in the commit stay with their owners.
 
@@ -31,7 +31,7 @@ func ownsSpec(object *unstructured.Unstructured) bool {
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with fieldManager as the owner of the whole spec.
+// reclaimSpec returns the managed fields of an object with fieldManager as the whole spec's owner.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -95,7 +95,7 @@ func reclaimPatch(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// reclaim makes fieldManager the owner of an object's whole spec, so an apply removes the fields of other managers.
+// reclaim makes fieldManager the owner of an object's whole spec, so an apply removes other managers' fields.
 func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil

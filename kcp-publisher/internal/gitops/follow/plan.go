@@ -1,6 +1,6 @@
-// Package follow makes the control plane match a branch of a Git repository. It applies the objects of the newest
-// commit and deletes objects that only an earlier commit contained. It first validates the whole commit in a dry run.
-// After a read error, it does not delete objects.
+// Package follow makes the control plane match a branch in a Git repository. It applies the newest commit's objects and
+// deletes objects that only an earlier commit contained. It first validates the whole commit in a dry run. After a read
+// error, it does not delete objects.
 package follow
 
 import (
@@ -125,7 +125,7 @@ func (p Plan) differingKeys() []Key {
 	return keys
 }
 
-// Inventory contains the objects of earlier commits.
+// Inventory contains the objects from earlier commits.
 type Inventory struct {
 	Keys []Key
 	// Added contains the objects that were created by commits that were never completely applied.

@@ -67,8 +67,8 @@ func joinKeys(keys []Key) string {
 
 // removalLoss counts and lists the objects that a commit deletes.
 type removalLoss struct {
-	// objects counts the objects of earlier commits. kept counts those that the new commit also contains, and pruned
-	// counts those that it deletes.
+	// objects counts the objects from earlier commits. kept counts the objects that the new commit also contains, and
+	// pruned counts the objects that it deletes.
 	objects, kept, pruned counts
 	// live contains the Kymas to delete that have a runtime. mandatory contains the objects to delete that make a
 	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
@@ -146,8 +146,8 @@ func (l *removalLoss) permission(commit string, limits Pruning) (*PruneError, er
 	return held, nil
 }
 
-// planDisown adds the objects to disown to the plan: objects with the annotation of a commit that are neither in this
-// commit nor in the inventory.
+// planDisown adds the objects to disown to the plan: objects with a commit's annotation that are neither in this commit
+// nor in the inventory.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -173,9 +173,9 @@ const (
 	asksForMandatory
 )
 
-// requiredPermission returns the approval that the deletion of an object requires. added means that the object was
-// created by a commit that was never completely applied: its deletion does not need approval, unless it is a Kyma with
-// a published bundle.
+// requiredPermission returns the approval that deleting an object requires. added means that the object was created by
+// a commit that was never completely applied: its deletion does not need approval, unless it is a Kyma with a published
+// bundle.
 func requiredPermission(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
@@ -228,7 +228,7 @@ func hasRuntime(kyma *unstructured.Unstructured) bool {
 		carried && hasRuntimeField(kyma, "published")
 }
 
-// hasRuntimeField reports whether status.runtime of a Kyma has a field. It returns true if the status cannot be read.
+// hasRuntimeField reports whether a Kyma's status.runtime has a field. It returns true if the status cannot be read.
 func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false

@@ -73,7 +73,7 @@ func WaitingCommit(ctx context.Context, reader client.Reader, namespace string) 
 	return r.Data[fieldWaiting], r.Data[fieldMessage], nil
 }
 
-// AllowDeletions approves the deletions of a waiting commit.
+// AllowDeletions approves a waiting commit's deletions.
 func AllowDeletions(ctx context.Context, api client.Client, namespace, commit string) error {
 	r, err := readRecord(ctx, api, namespace)
 	if err != nil {
@@ -104,7 +104,7 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 
 func (r *record) applyingCommit() string { return r.Data[fieldApplying] }
 
-// isWhole reports whether a commit is the last completely applied commit of the repository and path.
+// isWhole reports whether a commit is the last completely applied commit for the repository and path.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL &&
 		r.Data[fieldPath] == repository.Path

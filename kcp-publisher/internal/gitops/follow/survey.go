@@ -19,14 +19,14 @@ type ControlPlane struct {
 	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps.
 	Reader    client.Reader
 	Namespace string
-	// Pruning limits the deletions of a commit.
+	// Pruning limits a commit's deletions.
 	Pruning Pruning
 }
 
-// Survey describes the effect of a commit on the current control plane.
+// Survey describes a commit's effect on the current control plane.
 type Survey struct {
 	Plan Plan
-	// Live contains the existing objects of all kinds in this commit and in earlier commits.
+	// Live contains the existing objects for all kinds in this commit and in earlier commits.
 	Live map[Key]*unstructured.Unstructured
 	// Left contains the names of objects in the commit that are not applied.
 	Left []string

@@ -38,7 +38,7 @@ func (a AppliedCommit) hasOriginOf(other AppliedCommit) bool {
 		strings.HasPrefix(other.Revision, tagPrefix)
 }
 
-// RewindError means that a commit is not a successor of the commit that was applied last.
+// RewindError means that a commit does not follow the commit that was applied last.
 type RewindError struct {
 	Next, Last AppliedCommit
 }

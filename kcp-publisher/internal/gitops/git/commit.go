@@ -35,7 +35,7 @@ type Commit struct {
 	// Head is the hash that the branch or tag points to, which can be an annotated tag.
 	Head string
 	Hash string
-	// Branch is the branch of the commit, or empty for a tag.
+	// Branch is the commit's branch, or empty for a tag.
 	Branch string
 	// Author is "Name <address>".
 	Author  string
@@ -118,8 +118,8 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch returns the objects of the newest commits. If the server supports shallow fetches, it fetches only this number
-// of commits.
+// fetch returns the newest commits' objects. If the server supports shallow fetches, it fetches only this number of
+// commits.
 func (r *Repository) fetch(
 	ctx context.Context, commits int,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {

@@ -30,7 +30,7 @@ type Credentials struct {
 // maxCredentialBytes limits the size of each file.
 const maxCredentialBytes = 1 << 20
 
-// ReadCredentials reads a folder with the files of a Flux GitRepository Secret. The files for HTTPS are username and
+// ReadCredentials reads a folder with the files from a Flux GitRepository Secret. The files for HTTPS are username and
 // password, or bearerToken, and ca.crt. The files for SSH are identity, known_hosts and password.
 //
 // Source: Flux, GitRepository v1, "Secret reference".

@@ -20,11 +20,11 @@ const (
 	Unreachable Cause = iota
 	// CredentialsRefused means that the server rejects the credentials.
 	CredentialsRefused
-	// HostKeyRefused means that known_hosts does not contain the key of the SSH server.
+	// HostKeyRefused means that known_hosts does not contain the SSH server's key.
 	HostKeyRefused
 )
 
-// FetchError is the error of a request to a repository.
+// FetchError is the error from a request to a repository.
 type FetchError struct {
 	Cause Cause
 	err   error

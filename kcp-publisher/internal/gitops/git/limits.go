@@ -55,8 +55,8 @@ func checkPackSize(pack []byte) error {
 	return nil
 }
 
-// counter adds up the sizes of all objects. start contains the first bytes of an object, because a delta starts with
-// the size of its result.
+// counter adds up all objects' sizes. start contains the first bytes of an object, because a delta starts with the size
+// of its result.
 type counter struct {
 	bytes, limit int64
 	start        []byte

@@ -27,7 +27,7 @@ import (
 
 // Change contains the changed files for a new commit.
 type Change struct {
-	// Files are the new contents of existing files, by path below the repository's Path.
+	// Files are the new content for existing files, by path below the repository's Path.
 	Files                map[string][]byte
 	Name, Email, Message string
 	Time                 time.Time
@@ -170,7 +170,7 @@ func storeObject(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// combinedStorage combines the new objects with the objects of the base commit.
+// combinedStorage combines the new objects with the base commit's objects.
 type combinedStorage struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer

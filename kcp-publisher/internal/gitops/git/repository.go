@@ -1,6 +1,6 @@
-// Package git reads the files of one commit from a Git repository, and pushes one commit. It works in memory and does
-// not run the git program, so hooks and the machine's configuration have no effect. It limits the size and count of all
-// data, and the time of all requests.
+// Package git reads one commit's files from a Git repository, and pushes one commit. It works in memory and does not
+// run the git program, so hooks and the machine's configuration have no effect. It limits the size and count of all
+// data, and how long requests can take.
 package git
 
 import (
@@ -37,7 +37,7 @@ type Options struct {
 	// Path is the folder to read, with slashes as separators. An empty Path reads the whole repository.
 	Path        string
 	Credentials Credentials
-	// Signers are the accepted signers of the commit. Nil accepts unsigned commits.
+	// Signers are the signers that are accepted for the commit. Nil accepts unsigned commits.
 	Signers *Signers
 }
 

@@ -17,7 +17,7 @@ import (
 const sshScheme = "kyma-pull-bounded"
 
 func init() {
-	gitssh.DefaultSSHConfig = nil // ~/.ssh/config of the current user must have no effect
+	gitssh.DefaultSSHConfig = nil // the current user's ~/.ssh/config must have no effect
 	proxy.RegisterDialerType(sshScheme, func(*url.URL, proxy.Dialer) (proxy.Dialer, error) {
 		return boundedDialer{}, nil
 	})

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Signers are the accepted signers of commits.
+// Signers are the signers that are accepted for commits.
 type Signers struct {
 	// openPGP is an armored key ring, or empty.
 	openPGP string
-	// ssh maps fingerprints of public keys to their principals.
+	// ssh maps public key fingerprints to their principals.
 	ssh map[string]string
 }
 
@@ -95,7 +95,7 @@ const (
 	sshNamespace = "git"
 )
 
-// sshSignature is the content of an armored SSH signature after the magic bytes SSHSIG.
+// sshSignature is an armored SSH signature's content after the magic bytes SSHSIG.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 type sshSignature struct {

@@ -25,7 +25,7 @@ type Promotion struct {
 	To   string `json:"to"`
 }
 
-// Message returns the message of the promotion's commit, with the author's sign-off.
+// Message returns the promotion's commit message, with the author's sign-off.
 func (p Promotion) Message(author string) string {
 	had := p.From
 	if had == "" {
@@ -39,8 +39,8 @@ func (p Promotion) Message(author string) string {
 // ErrNothing means that the channel already has the version.
 var ErrNothing = errors.New("there is nothing to promote")
 
-// Edit sets the version of a module's channel to the version of the channel source, and returns the edited file. line
-// is the first line of the ModuleReleaseMeta. A missing channel is an error unless create is set.
+// Edit sets the version in a module's channel to the version in channel source, and returns the edited file. line is
+// the ModuleReleaseMeta's first line. A missing channel is an error unless create is set.
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {

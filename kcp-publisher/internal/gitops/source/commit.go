@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// Commit reads the newest commit of a repository and its objects. A commit without objects is not an error.
+// Commit reads a repository's newest commit and its objects. A commit without objects is not an error.
 func Commit(ctx context.Context, repository *git.Repository) (*git.Commit, Objects, error) {
 	commit, err := repository.Commit(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Objects contains the objects of a folder.
+// Objects contains a folder's objects.
 type Objects struct {
 	Kymas     []v1beta2.Kyma
 	Templates []v1beta2.ModuleTemplate
@@ -108,9 +108,9 @@ func Files(files fs.FS, root string) (Objects, error) {
 	return objects, errors.Join(problems...)
 }
 
-// checkHidden returns an error if the folder of an archive contains other YAML or JSON files. Folder does not read the
-// folders of archives. Without this check, adding an archive's index file to a folder would hide all of its objects,
-// which would then look deleted.
+// checkHidden returns an error if the folder of an archive contains other YAML or JSON files. Folder does not read
+// archive folders. Without this check, adding an archive's index file to a folder would hide all of its objects, which
+// would then look deleted.
 func checkHidden(files fs.FS, archive, root string) error {
 	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
 		switch {

@@ -22,8 +22,8 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file. shown is the file's name in messages. seen contains the file and line of each
-// object that was already added, by kind, namespace and name.
+// addFile adds a file's objects. shown is the file's name in messages. seen contains the file and line of each object
+// that was already added, by kind, namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 // concurrent use by several goroutines.
 type File struct {
 	path, location string
-	mode           fs.FileMode  // permissions of the existing file, or 0
+	mode           fs.FileMode  // the existing file's permissions, or 0
 	lock           *flock.Flock // nil if the file was opened with Read
 	// IsNew is true if the file did not exist when it was read.
 	IsNew bool
@@ -37,9 +37,9 @@ type File struct {
 	changed bool
 }
 
-// state is the content of the file. Locations maps each location and runtime ID to the last published bundle. Commits
-// maps each location to the last published commit. Removals maps each location and runtime ID to the decisions about
-// the removal of modules, as in the status of a Kyma.
+// state is the file's content. Locations maps each location and runtime ID to the last published bundle. Commits maps
+// each location to the last published commit. Removals maps each location and runtime ID to the decisions about
+// removing modules, as in a Kyma's status.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
@@ -171,14 +171,14 @@ func (s *state) addMaps() {
 	}
 }
 
-// LastBundle returns the last published bundle of a runtime. It returns nil if the file does not contain the runtime.
+// LastBundle returns a runtime's last published bundle. It returns nil if the file does not contain the runtime.
 func (f *File) LastBundle(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// SetBundle stores the last published bundle of a runtime in memory. Save writes it to the file.
+// SetBundle stores a runtime's last published bundle in memory. Save writes it to the file.
 func (f *File) SetBundle(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,14 +209,14 @@ func (f *File) SetCommit(commit git.AppliedCommit) {
 	f.state.Commits[f.location], f.changed = commit, true
 }
 
-// Removals returns the decisions about the removal of a runtime's modules.
+// Removals returns the decisions about removing a runtime's modules.
 func (f *File) Removals(runtime string) []v1beta2.ModuleRemoval {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.state.Removals[f.location][runtime])
 }
 
-// SetRemovals stores the decisions about the removal of a runtime's modules in memory. Save writes them to the file.
+// SetRemovals stores the decisions about removing a runtime's modules in memory. Save writes them to the file.
 func (f *File) SetRemovals(runtime string, decided []v1beta2.ModuleRemoval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,7 +269,7 @@ func (f *File) Save() error {
 	return nil
 }
 
-// Close releases the lock of the file.
+// Close releases the file's lock.
 func (f *File) Close() error {
 	if f.lock == nil {
 		return nil

@@ -33,7 +33,7 @@ type Options struct {
 	Own, Other Runtime
 	// Anonymous does not have credentials.
 	Anonymous *store.Registries
-	// Random is the source of random bytes for unique blobs and tags.
+	// Random provides random bytes for unique blobs and tags.
 	Random io.Reader
 }
 
@@ -47,7 +47,7 @@ type Finding struct {
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
-// Leak is the error of a registry that does not isolate runtimes.
+// Leak is the error for a registry that does not isolate runtimes.
 type Leak struct {
 	Location string
 	Findings int
@@ -80,8 +80,8 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 	return findings, nil, err
 }
 
-// findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
-// probe. If the registry serves every blob in every repository, it returns nil, because the probes report this leak.
+// findLeftOver returns Options.Other's blobs that exist in Options.Own's report repository before the first probe. If
+// the registry serves every blob in every repository, it returns nil, because the probes report this leak.
 func (s checkStage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
@@ -243,7 +243,7 @@ type probeReply struct {
 	location string
 }
 
-// send sends the request of a probe. The client sends its credentials only after a challenge from the registry.
+// send sends a probe's request. The client sends its credentials only after a challenge from the registry.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (probeReply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {

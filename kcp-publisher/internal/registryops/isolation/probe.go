@@ -1,9 +1,9 @@
-// Package isolation checks whether a running registry isolates runtimes from each other. With the credentials of two
-// runtimes, it sends each request that is known to have leaked in some registry. It writes only new objects, deletes
+// Package isolation checks whether a running registry isolates runtimes from each other. With two runtimes'
+// credentials, it sends each request that is known to have leaked in some registry. It writes only new objects, deletes
 // them afterwards, and lists the remaining ones.
 //
-// Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication);
-// distribution CVE-2023-2253 (catalog).
+// Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (others' blobs by digest, through deduplication); distribution
+// CVE-2023-2253 (catalog).
 package isolation
 
 import (
@@ -52,13 +52,13 @@ type probe struct {
 // checkTag is the prefix of the tags that the write probes push.
 const checkTag = "kyma-pull-isolation-check-"
 
-// checkStage contains the inputs of the probes: the path of the fleet, the two runtimes, and the objects that only the
-// other runtime has.
+// checkStage contains the probes' inputs: the fleet's path, the two runtimes, and the objects that only the other
+// runtime has.
 type checkStage struct {
 	prefix        string
 	ownRepository string
 	other         string
-	manifest      digest.Digest   // manifest of the other runtime's bundle
+	manifest      digest.Digest   // the other runtime's bundle manifest
 	blobs         []digest.Digest // blobs that are only in the other runtime's bundle
 	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the runtime's
 	// own report repository.
@@ -70,7 +70,7 @@ type checkStage struct {
 }
 
 // probes returns the probes in the order of their execution. Mounts are near the end, because a successful mount
-// changes the results of reads. A read of the mounted blob follows each mount.
+// changes read results. Each mount is followed by a read of the mounted blob.
 func (s checkStage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
@@ -198,7 +198,7 @@ func (s checkStage) namesAnother(catalog []byte) bool {
 		Repositories []string `json:"repositories"`
 	}
 	if json.Unmarshal(catalog, &listed) != nil {
-		return true // a response in another format is not a refusal
+		return true // a response in a different format is not a refusal
 	}
 	return slices.ContainsFunc(listed.Repositories, func(name string) bool {
 		below, ours := strings.CutPrefix(name, s.prefix+"/")
@@ -209,5 +209,5 @@ func (s checkStage) namesAnother(catalog []byte) bool {
 	})
 }
 
-// isUndecided reports whether the registry is unavailable or limits the rate of requests.
+// isUndecided reports whether the registry is unavailable or limits the request rate.
 func isUndecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// cleaner deletes the objects of a check, if the permissions of the two runtimes allow it.
+// cleaner deletes a check's objects, if the two runtimes' permissions allow it.
 type cleaner struct {
 	options Options
 	stage   checkStage
@@ -64,7 +64,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry chooses the URL of the upload, so use it only if its path is below the prefix.
+		// The registry chooses the upload URL, so use it only if its path is below the prefix.
 		if upload, err := url.Parse(got.location); err == nil &&
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
@@ -80,7 +80,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 	}
 }
 
-// deleteAll deletes the objects of the check, and returns the ones that could not be deleted.
+// deleteAll deletes the check's objects, and returns the ones that could not be deleted.
 func (t *cleaner) deleteAll(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.ownRepository, d)

@@ -2,8 +2,7 @@
 // of the registry. Decide is pure and returns the removals. Remove executes them.
 //
 // The package never removes a manifest that it could not read or that has an unknown format. It removes manifests from
-// shared repositories only if it knows the bundles of all runtimes. The registry's garbage collection frees the blobs
-// later.
+// shared repositories only if it knows all runtimes' bundles. The registry's garbage collection frees the blobs later.
 package prune
 
 import (
@@ -22,27 +21,27 @@ import (
 type Manifest struct {
 	// Repository is the name of the repository below the prefix.
 	Repository string
-	// Tags are the tags of the manifest. A superseded bundle has no tags.
+	// Tags are the manifest's tags. A superseded bundle has no tags.
 	Tags       []string
 	Descriptor ocispec.Descriptor
 	// Blobs are the blobs that the manifest references.
 	Blobs []ocispec.Descriptor
 }
 
-// Key identifies the manifest in the record of unused manifests.
+// Key identifies the manifest in the list of unused manifests.
 func (m Manifest) Key() string { return m.Repository + "@" + m.Descriptor.Digest.String() }
 
-// Bundle is a bundle of a runtime, signed by this fleet.
+// Bundle is a runtime's bundle, signed by this fleet.
 type Bundle struct {
 	Manifest
 	IssuedAt, ExpiresAt time.Time
 	State, Catalog      digest.Digest
 }
 
-// Runtime contains the registry's objects of one runtime.
+// Runtime contains the registry's objects for one runtime.
 type Runtime struct {
 	ID string
-	// Kyma is true if the control plane has a Kyma of the runtime.
+	// Kyma is true if the control plane has a Kyma for the runtime.
 	Kyma bool
 	// Gone is true if an operator declared that the runtime is gone.
 	Gone bool
@@ -63,10 +62,10 @@ type List struct {
 	ExpiresAt time.Time
 }
 
-// Inventory contains the objects of a registry below a prefix.
+// Inventory contains a registry's objects below a prefix.
 type Inventory struct {
 	Runtimes []Runtime
-	// Contents maps the digest of a desired state to the digests of the content that it needs.
+	// Contents maps a desired state's digest to the digests of the content that it needs.
 	Contents map[digest.Digest][]digest.Digest
 	// Shared are the manifests in the repositories that all runtimes share: documents and content.
 	Shared []Manifest
@@ -153,7 +152,7 @@ func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	for i, r := range all {
 		of := r.Repository
 		if _, id, ok := strings.Cut(of, "/"); ok {
-			of = id // count the bundles and reports of a runtime together
+			of = id // count a runtime's bundles and reports together
 		}
 		turns[i] = count[of]
 		count[of]++
@@ -187,14 +186,14 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// usedDigests are the digests of the content that the remaining bundles need.
+	// usedDigests are the digests of content that the remaining bundles need.
 	usedDigests map[digest.Digest]bool
 	// counted are the digests of the blobs in reports. Reports stay, so garbage collection does not free these blobs.
 	counted map[digest.Digest]bool
 }
 
-// inUse divides the bundles of a runtime into bundles that the runtime can still apply or roll back to (used), and
-// older ones (superseded).
+// inUse divides a runtime's bundles into bundles that the runtime can still apply or roll back to (used), and older
+// ones (superseded).
 func inUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -213,7 +212,7 @@ func (d *decision) decideRuntime(r Runtime) {
 		return
 	}
 	used, superseded := inUse(r, d.rules)
-	next := map[digest.Digest]time.Time{} // when the successor of each bundle was issued
+	next := map[digest.Digest]time.Time{} // when each bundle's successor was issued
 	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
 		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt
 	}
@@ -224,7 +223,7 @@ func (d *decision) decideRuntime(r Runtime) {
 		}
 	}
 	for _, report := range r.Reports {
-		// The runtime chooses the blobs of its report. They therefore do not protect manifests in other repositories.
+		// The runtime chooses its report's blobs. They therefore do not protect manifests in other repositories.
 		for _, b := range report.Blobs {
 			d.counted[b.Digest] = true
 		}
@@ -234,7 +233,7 @@ func (d *decision) decideRuntime(r Runtime) {
 	}
 }
 
-// removeGone removes all manifests of a deleted runtime. It returns false if the runtime's data must stay.
+// removeGone removes all of a deleted runtime's manifests. It returns false if the runtime's data must stay.
 func (d *decision) removeGone(r Runtime) bool {
 	reason := "runtime was declared gone"
 	switch {
@@ -342,7 +341,7 @@ func (d *decision) keep(m Manifest) {
 	}
 }
 
-// freedBytes returns the number of bytes that the removals of the plan free.
+// freedBytes returns the number of bytes that the plan's removals free.
 func (d *decision) freedBytes() (bytes int64) {
 	counted := maps.Clone(d.usedDigests)
 	maps.Copy(counted, d.counted)

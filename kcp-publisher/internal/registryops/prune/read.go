@@ -22,7 +22,7 @@ const concurrency = 8
 // Source is the registry from which Read reads an Inventory, and the control plane data that Read needs.
 type Source struct {
 	Place store.Store
-	// Root and Former are the versions of the root of trust for verifying bundles.
+	// Root and Former are the root of trust versions for verifying bundles.
 	Root   trust.Root
 	Former []trust.Root
 	// Kymas maps each runtime ID to the digests of the bundles in its Kymas' statuses.
@@ -57,7 +57,7 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]stateHolder{}}
 }
 
-// Read returns the inventory. An error means that the registry is unavailable. Problems of single runtimes are in
+// Read returns the inventory. An error means that the registry is unavailable. Problems with single runtimes are in
 // Inventory.Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
@@ -90,7 +90,7 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	return r.inventory, err
 }
 
-// Refresh reads changed manifests of the inventory again, to shorten the time between reading and removing.
+// Refresh reads changed manifests in the inventory again, to shorten the time between reading and removing.
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = before
@@ -159,7 +159,7 @@ func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	return nil
 }
 
-// listRuntimes returns the runtimes of the control plane and of the registry.
+// listRuntimes returns the runtimes in the control plane and in the registry.
 func (r *reader) listRuntimes(ctx context.Context) ([]string, error) {
 	all := map[string]bool{}
 	for id := range r.Kymas {

@@ -96,8 +96,8 @@ func encodeRecord(unused map[string]time.Time, limit int) (data []byte, left int
 	return data, left, err
 }
 
-// WriteNotes replaces the record of unused manifests. It omits the newest entries beyond the size limit and returns
-// their number.
+// WriteNotes replaces the list of unused manifests. It omits the newest entries beyond the size limit and returns their
+// number.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
 	data, left, err := encodeRecord(unused, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -139,8 +139,8 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 // maxRefused is the maximum number of failed removals in one run.
 const maxRefused = 20
 
-// Remove removes the manifests of a plan in order. removed has one value for each element of plan.Remove, which is true
-// if the manifest was removed. Remove stops after maxRefused errors, or if the registry is unavailable.
+// Remove removes a plan's manifests in order. removed has one value for each element of plan.Remove, which is true if
+// the manifest was removed. Remove stops after maxRefused errors, or if the registry is unavailable.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, err error) {
 	removed = make([]bool, len(plan.Remove))
 	var refused []error

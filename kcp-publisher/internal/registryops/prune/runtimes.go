@@ -66,7 +66,7 @@ func (h *history) readChain(ctx context.Context, reference string) error {
 	if reference == bundle.TagDesired {
 		tags = []string{reference}
 	}
-	next := h.Rules.Now // when the successor of the bundle was issued
+	next := h.Rules.Now // when the bundle's successor was issued
 	for range h.MaxChain {
 		fetched, err := store.Fetch(ctx, h.repository, reference)
 		if errors.Is(err, store.ErrNotFound) {
@@ -126,13 +126,13 @@ func (h *history) read(ctx context.Context) error {
 	return nil
 }
 
-// referrersTag is the tag of a manifest's referrers in registries without the referrers API.
+// referrersTag is the tag for a manifest's referrers in registries without the referrers API.
 //
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
 var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// readNamed adds to runtime.Named the manifests whose tags this package does not know. If such a manifest lists the
-// referrers of a bundle, readNamed also adds the bundle.
+// readNamed adds to runtime.Named the manifests whose tags this package does not know. If such a manifest lists a
+// bundle's referrers, readNamed also adds the bundle.
 func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
@@ -154,7 +154,7 @@ func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) e
 	return nil
 }
 
-// contents reads the desired states of the bundles that are in use, and adds the digests of the content that they need
+// contents reads the desired states in the bundles that are in use, and adds the digests of the content that they need
 // to the inventory.
 func (r *reader) contents(ctx context.Context) error {
 	states := map[string]digest.Digest{}

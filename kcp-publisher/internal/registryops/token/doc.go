@@ -10,8 +10,8 @@
 //	               pull,push,delete  <prefix>/pruning
 //	_reader        pull       the runtimes' bundles and reports, <prefix>/trust, <prefix>/content
 //
-// Passwords are derived from the fleet's token secret and not stored. A higher generation invalidates all older
-// passwords of a user. A valid password is always accepted, and only the rate of refusals is limited.
+// Passwords are derived from the fleet's token secret and not stored. A higher generation invalidates all of a user's
+// older passwords. A valid password is always accepted, and only the refusal rate is limited.
 //
 // Source: distribution, docs/spec/auth/token.md and docs/spec/auth/jwt.md; RFC 7519.
 package token

@@ -29,7 +29,7 @@ func OpenGenerations(path string) (*Generations, error) {
 	return g, err
 }
 
-// InForce returns the lowest valid password generation of a user.
+// InForce returns a user's lowest valid password generation.
 func (g *Generations) InForce(user string) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

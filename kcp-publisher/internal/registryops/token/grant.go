@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Policy describes the repositories of the registry, by names without the host.
+// Policy describes the registry's repositories, by names without the host.
 type Policy struct {
 	prefix  string
 	modules []pattern
@@ -51,8 +51,8 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// Reasons why a repository of the fleet must not be a module repository. Every runtime can read module repositories,
-// and every publisher of modules can write to them.
+// Reasons why one of the fleet's repositories must not be a module repository. Every runtime can read module
+// repositories, and every module publisher can write to them.
 const (
 	runtimeReason   = "which is reserved for single runtimes and would become readable by all runtimes"
 	publisherReason = "which only the publisher must be able to write"
@@ -111,7 +111,7 @@ func (p Policy) Grant(user string, requested []Access) []Access {
 }
 
 // actions returns the actions that a user is allowed to perform in a repository. It compares whole names: runtime "a"
-// does not have access to the repositories of "a-b" or "a/b".
+// does not have access to the repositories for "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Validity is the lifetime of a token. A revocation takes effect within this time.
+// Validity is a token's lifetime. A revocation takes effect within this time.
 const Validity = 5 * time.Minute
 
 // Issuer signs tokens for one registry. Its key must have no other use, because some registries do not check the issuer

@@ -43,7 +43,7 @@ func checkSecret(secret trust.TokenSecret) error {
 	return nil
 }
 
-// Password derives the registry password of a user. Generations start at 1.
+// Password derives a user's registry password. Generations start at 1.
 func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
@@ -63,8 +63,8 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused does not reveal whether the user or the password is wrong.
 var errRefused = errors.New("invalid user or password, or the password was revoked")
 
-// authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the index
-// of the password's secret.
+// authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the
+// password's secret index.
 func authenticate(secrets trust.TokenSecrets, user, password string, minGeneration int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

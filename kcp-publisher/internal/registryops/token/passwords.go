@@ -12,7 +12,7 @@ type Passwords struct {
 	// Secrets returns the secrets from which passwords are derived, newest first. While it returns an error, all users
 	// are refused.
 	Secrets func() (trust.TokenSecrets, error)
-	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are
+	// InForce returns the lowest valid generation for a user's password. While it returns an error, all users are
 	// refused.
 	InForce func(user string) (int, error)
 }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Access is the access of a token to one repository, in the format of the token's access claim.
+// Access is a token's access to one repository, in the same format as the token's access claim.
 type Access struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
 	Actions []string `json:"actions"`
 }
 
-// Limits of a token request. Clients request two or three scopes at once: a mount needs two.
+// Limits for a token request. Clients request two or three scopes at once: a mount needs two.
 const (
 	maxScopes      = 16
 	maxNameBytes   = 255
@@ -28,15 +28,15 @@ const (
 	actionAll      = "*"
 )
 
-// repositoryName is the grammar of repository names. Each repository has only one spelling in this grammar.
+// repositoryName is the grammar for repository names. Each repository has only one spelling in this grammar.
 //
 // Source: OCI distribution-spec 1.1, "Pulling manifests".
 var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 var scopeWord = regexp.MustCompile(`^([a-z]+|\*)$`)
 
-// parseScopes parses the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION]
-// separated by single spaces.
+// parseScopes parses a request's scope parameters, each with one or more scopes TYPE:NAME:ACTION[,ACTION] separated by
+// single spaces.
 //
 // Source: distribution, docs/spec/auth/scope.md.
 func parseScopes(parameters []string) ([]Access, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rate and burst of refusals and of their log messages, so that a flood of requests cannot fill the disk.
+// Rate and burst for refusals and their log messages, so that a flood of requests cannot fill the disk.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
@@ -45,7 +45,7 @@ type Options struct {
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
 	Issuer  *Issuer
-	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are
+	// InForce returns the lowest valid generation for a user's password. While it returns an error, all users are
 	// refused.
 	InForce func(user string) (int, error)
 	Now     func() time.Time

@@ -101,7 +101,7 @@ func read(file string) (*Schema, error) {
 	return nil, errors.New("the CustomResourceDefinition has no storage version")
 }
 
-// Default sets the defaults of an object like the API server.
+// Default sets an object's defaults like the API server.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
 // Problem is a field that the API server would reject. The length of its text is limited.
@@ -109,7 +109,7 @@ type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }
 
-// Validate returns the problems of an object whose defaults are set.
+// Validate returns the problems in an object whose defaults are set.
 func (s *Schema) Validate(object map[string]any) []*Problem {
 	found := validation.ValidateCustomResource(nil, object, s.validator)
 	if len(found) == 0 {

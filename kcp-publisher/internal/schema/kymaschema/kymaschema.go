@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
-// Schema is the schema of a Kyma in its storage version.
+// Schema is the Kyma schema in its storage version.
 type Schema struct{ *crdschema.Schema }
 
-// New reads the schema of Kymas from the chart.
+// New reads the Kyma schema from the chart.
 func New() (*Schema, error) {
 	kymas, err := crdschema.SchemaOf("Kyma")
 	return &Schema{kymas}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// PhaseOf returns the phase of a Kyma's takeover from lifecycle-manager. It returns "" if the Kyma is not being taken
+// PhaseOf returns the phase in a Kyma's takeover from lifecycle-manager. It returns "" if the Kyma is not being taken
 // over.
 func PhaseOf(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
@@ -51,7 +51,7 @@ type TakeoverInput struct {
 	Unheard bool
 }
 
-// NewInput returns the TakeoverInput of a Kyma. It returns the zero value if the Kyma is not being taken over.
+// NewInput returns the TakeoverInput for a Kyma. It returns the zero value if the Kyma is not being taken over.
 func NewInput(kyma *v1beta2.Kyma) (TakeoverInput, error) {
 	phase, err := PhaseOf(kyma)
 	if phase == "" || err != nil {
@@ -100,7 +100,7 @@ func notAdopted(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	return all
 }
 
-// IsFinished reports whether the takeover of a Kyma is finished but the Kyma still has the takeover label.
+// IsFinished reports whether a Kyma's takeover is finished but the Kyma still has the takeover label.
 func IsFinished(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished
 }
@@ -114,7 +114,7 @@ func WasReturned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && IsReleased(*last)
 }
 
-// MinimumVersions returns the minimum version of each module in the next bundle. versions are the module versions of
+// MinimumVersions returns the minimum version of each module in the next bundle. versions are the module versions in
 // the last bundle. If the runtime was returned to lifecycle-manager since then, only mandatory modules have a minimum
 // version.
 func MinimumVersions(
@@ -132,8 +132,8 @@ func MinimumVersions(
 	return mandatory
 }
 
-// NotOffered returns the error for an inherited module whose installed version is not in the catalog. err is the error
-// of the lookup.
+// NotOffered returns the error for an inherited module whose installed version is not in the catalog. err is the lookup
+// error.
 func (i Inherited) NotOffered(err error) error {
 	return reason.Errorf(
 		reason.ModuleNotInherited,
@@ -145,7 +145,7 @@ func (i Inherited) NotOffered(err error) error {
 	)
 }
 
-// UpgradeMessage returns a message about the upgrade of an inherited module after its adoption.
+// UpgradeMessage returns a message about upgrading an inherited module after its adoption.
 func (i Inherited) UpgradeMessage(offered string) string {
 	return fmt.Sprintf(
 		"is taken over in version %s, which lifecycle-manager installed; version %s follows once the runtime has "+

@@ -47,7 +47,7 @@ func isAdopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	})
 }
 
-// ClearTakeover removes the record of the takeover and lifecycle-manager's conditions from a status.
+// ClearTakeover removes the takeover record and lifecycle-manager's conditions from a status.
 func ClearTakeover(status *v1beta2.KymaStatus) {
 	status.Runtime.Takeover = nil
 	for _, kind := range v1beta2.LifecycleManagerConditions {

@@ -23,8 +23,7 @@ import (
 )
 
 const (
-	// Validity is the lifetime of a cached SubjectAccessReview. A revoked permission still applies for at most this
-	// time.
+	// Validity is how long a SubjectAccessReview is cached. A revoked permission still applies for at most this time.
 	Validity      = 10 * time.Second
 	reviewTimeout = 5 * time.Second
 )
@@ -110,7 +109,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	return missing, nil
 }
 
-// Users reviews the permissions of users at the API server.
+// Users reviews users' permissions with the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
 // NewUsers returns Users that review permissions with the API. validity is the maximum age of a cached review.
@@ -125,7 +124,7 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// AskFor returns an Ask for one user.
+// AskFor returns an Ask that reviews one user's permissions with the API server.
 func (u *Users) AskFor(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)

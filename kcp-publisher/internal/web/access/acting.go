@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TokenClients creates clients with the permissions of a user's token. It does not use the UI's own credentials. The
-// clients share connections.
+// TokenClients creates clients with a user token's permissions. It does not use the UI's own credentials. The clients
+// share connections.
 type TokenClients struct {
 	config  *rest.Config
 	base    http.RoundTripper

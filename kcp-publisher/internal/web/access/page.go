@@ -88,8 +88,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 
 type actKey struct{}
 
-// Events reads the Events of a Kyma with the permissions of the user in ctx. It returns nil if ctx does not contain a
-// user token.
+// Events reads a Kyma's Events with the permissions of the user in ctx. It returns nil if ctx does not contain a user
+// token.
 func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -98,8 +98,8 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return EventsBy(ctx, act, kyma)
 }
 
-// Trains reads the PromotionPolicies of a namespace with the permissions of the user in ctx. It returns nil without a
-// user token or permission.
+// Trains reads a namespace's PromotionPolicies with the permissions of the user in ctx. It returns nil without a user
+// token or permission.
 func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -108,8 +108,8 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 	return TrainsBy(ctx, act, namespace)
 }
 
-// TrainsBy reads the PromotionPolicies of a namespace with the permissions of a client. It returns nil without
-// permission or if the kind does not exist.
+// TrainsBy reads a namespace's PromotionPolicies with a client's permissions. It returns nil without permission or if
+// the kind does not exist.
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))
@@ -128,7 +128,7 @@ func IsUnreadable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
-// EventsBy reads the Events of a Kyma with the permissions of a client.
+// EventsBy reads a Kyma's Events with a client's permissions.
 func EventsBy(ctx context.Context, act client.Client, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	var found corev1.EventList
 	err := act.List(ctx, &found, client.InNamespace(kyma.Namespace), client.Limit(maxEvents),

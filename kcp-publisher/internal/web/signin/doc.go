@@ -1,8 +1,8 @@
-// Package signin authenticates the users of the web UI.
+// Package signin authenticates web UI users.
 //
 // There are two ways to sign in:
 //
-//   - A bearer token of the API server, from the sign-in form or the Authorization header. A TokenReview verifies the
+//   - A bearer token for the API server, from the sign-in form or the Authorization header. A TokenReview verifies the
 //     token at sign-in and again during the session.
 //   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The
 //     token's claims become a name and groups as in kube-apiserver.

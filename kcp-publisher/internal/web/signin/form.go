@@ -17,7 +17,7 @@ var formStyle string
 
 var formTemplate = template.Must(template.New("form").Parse(formText))
 
-// formPolicy is the Content-Security-Policy of the form. The form can load only its inline style.
+// formPolicy is the form's Content-Security-Policy. The form can load only its inline style.
 var formPolicy = func() string {
 	sum := sha256.Sum256([]byte(formStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -39,7 +39,7 @@ type formData struct {
 	TokenAction      string
 }
 
-// Style returns the content of the page's inline style element.
+// Style returns the page's inline style element content.
 func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // formStyle is an embedded file
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Mapping maps the claims of an ID token to a user, as kube-apiserver does with its flags.
+// Mapping maps an ID token's claims to a user, as kube-apiserver does with its flags.
 //
 // Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
 type Mapping struct {
@@ -24,7 +24,7 @@ type Mapping struct {
 const (
 	// reservedPrefix is the prefix of the users and groups that Kubernetes defines. A provider must not assign them.
 	reservedPrefix = "system:"
-	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups of a
+	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups per
 	// user.
 	maxName   = 512
 	maxGroups = 500

@@ -8,7 +8,7 @@ import (
 const maxLanding = 1 << 10
 
 // landingPath returns the path to which a user returns after signing in, or "/" for an address outside the web UI.
-// Browsers treat "//host", "/\host" and variants with tabs as addresses of other hosts.
+// Browsers treat "//host", "/\host" and variants with tabs as addresses on other hosts.
 func landingPath(requested string) string {
 	if len(requested) > maxLanding || !strings.HasPrefix(requested, "/") ||
 		strings.ContainsFunc(requested, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {

@@ -57,7 +57,7 @@ type OIDC struct {
 
 	mu       sync.Mutex // guards all following fields
 	provider *oidc.Provider
-	failure  error // error of the last discovery, returned until retry
+	failure  error // error from the last discovery, returned until retry
 	retry    time.Time
 }
 
@@ -90,8 +90,8 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 			return nil, err
 		}
 	}
-	// The provider announces the endpoints for codes and keys. A redirect could send codes and the client secret to
-	// another address.
+	// The provider announces the endpoints for codes and keys. A redirect could send codes and the client secret to a
+	// different address.
 	return &OIDC{options: options, client: store.NewClient(store.ClientOptions{
 		Hosts: []string{issuer.Host}, TLS: certificates, EncryptedOnly: true, Timeout: providerTimeout,
 		Wrap: func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} },
@@ -175,7 +175,7 @@ type signInResult struct {
 
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
-// responseCode returns the code of the provider's authorization response, which must belong to the flow.
+// responseCode returns the code from the provider's authorization response, which must belong to the flow.
 func (o *OIDC) responseCode(f signInFlow, request *http.Request) (string, error) {
 	query := request.URL.Query()
 	for _, name := range []string{"state", "iss", "error", "code"} {
@@ -196,7 +196,7 @@ func (o *OIDC) responseCode(f signInFlow, request *http.Request) (string, error)
 	return query.Get("code"), nil
 }
 
-// exchangeCode exchanges the code for tokens, and returns the user of the ID token.
+// exchangeCode exchanges the code for tokens, and returns the ID token's user.
 func (o *OIDC) exchangeCode(ctx context.Context, f signInFlow, code string) (signInResult, error) {
 	provider, err := o.discover(ctx)
 	if err != nil {
@@ -237,7 +237,7 @@ func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f signInFlow
 	}
 	came := signInResult{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
-		return came, nil // the TokenReview of the ID token returns the user
+		return came, nil // a TokenReview for the ID token returns the user
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {

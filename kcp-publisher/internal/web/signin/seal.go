@@ -83,7 +83,7 @@ func readSecrets(path string) ([]string, error) {
 	return secrets, nil
 }
 
-// sealedValue is the plaintext of a cookie.
+// sealedValue is a cookie's plaintext.
 type sealedValue struct {
 	Expires time.Time       `json:"expires"`
 	Value   json.RawMessage `json:"value"`
@@ -150,7 +150,7 @@ func (f *KeyFile) open(purpose, text string, into any) error {
 	return errSealed
 }
 
-// purposeKey derives the key of one purpose from a secret.
+// purposeKey derives the key for one purpose from a secret.
 //
 // Source: RFC 5869, HMAC-based Extract-and-Expand Key Derivation Function.
 func purposeKey(secret, purpose string) ([]byte, error) {

@@ -23,7 +23,7 @@ const (
 	pathSignOut  = "/sign-out"
 )
 
-// PathSignOut accepts POST requests to sign out. PathCallback is the callback of OIDC providers.
+// PathSignOut accepts POST requests to sign out. PathCallback is the callback path for OIDC providers.
 const (
 	PathSignOut  = pathSignOut
 	PathCallback = pathCallback
@@ -46,7 +46,7 @@ type User struct {
 
 // Options configure a Service.
 type Options struct {
-	// External is the URL of the UI in browsers: https, or http on localhost. Requests for other hosts are refused.
+	// External is the UI's URL in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
 	// Tokens verifies bearer tokens. Nil does not accept tokens. OIDCOptions.APIToken requires Tokens.
@@ -57,8 +57,8 @@ type Options struct {
 	OIDC *OIDC
 	// Proxies is the number of trusted proxies in front of the UI, which append to X-Forwarded-For.
 	Proxies int
-	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request: the browser
-	// reconnects an event stream after this time, and the user is authenticated again.
+	// Lifetime is a session's maximum duration. Recheck is a request's maximum duration: the browser reconnects an
+	// event stream after this time, and the user is authenticated again.
 	Lifetime, Recheck time.Duration
 	Now               func() time.Time
 	Log               logr.Logger
@@ -90,7 +90,7 @@ func New(o Options) (*Service, error) {
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is the content of the session cookie: a token to review, or the name and groups from the provider's ID token.
+// session is the session cookie's content: a token to review, or the name and groups from the provider's ID token.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`
@@ -99,13 +99,13 @@ type session struct {
 
 type userKey struct{}
 
-// UserFrom returns the user of an authenticated request.
+// UserFrom returns an authenticated request's user.
 func UserFrom(ctx context.Context) (User, bool) {
 	found, ok := ctx.Value(userKey{}).(User)
 	return found, ok
 }
 
-// Handler returns a handler that passes only requests of authenticated users to page.
+// Handler returns a handler that passes only requests from authenticated users to page.
 func (s *Service) Handler(page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathSignIn, s.showForm)
@@ -176,7 +176,7 @@ var (
 	errTries     = errors.New("too many attempts")
 )
 
-// authenticate returns the user of a request, from the Authorization header or the session cookie.
+// authenticate returns a request's user, from the Authorization header or the session cookie.
 func (s *Service) authenticate(r *http.Request) (User, error) {
 	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -201,8 +201,8 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	return named, err
 }
 
-// authenticateNewToken is like authenticateToken, but limits the failed attempts of a client. Tokens with a cached
-// review are exempt.
+// authenticateNewToken is like authenticateToken, but limits a client's failed attempts. Tokens with a cached review
+// are exempt.
 func (s *Service) authenticateNewToken(ctx context.Context, token string, from clientAddress) (found User, err error) {
 	if s.Tokens != nil && s.Tokens.cachedUser(token) != nil {
 		return s.authenticateToken(ctx, token)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxToken is longer than any token of the API server, and shorter than the limit of an HTTP header.
+	// maxToken is longer than any API server token, and shorter than the limit for an HTTP header.
 	maxToken       = 8 << 10
 	reviewedTokens = 4096
 	reviewTimeout  = 10 * time.Second
@@ -42,8 +42,8 @@ func NewTokens(api authenticationclient.TokenReviewInterface, audience string, v
 // canAct reports whether the UI can use tokens for changes. Tokens with an audience are not valid for the API server.
 func (t *Tokens) canAct() bool { return t.audience == "" }
 
-// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. Any other error
-// means that the token could not be verified.
+// review returns a token's user. The error is errNotAccepted if the API server rejects the token. Any other error means
+// that the token could not be verified.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
 	if !isPlausible(token) {
 		return nil, errNotAccepted
@@ -85,7 +85,7 @@ func (t *Tokens) cachedUser(token string) *user.DefaultInfo {
 	return named
 }
 
-// isPlausible reports whether a text can be a token.
+// isPlausible reports whether a string can be a token.
 //
 // Source: RFC 6750, section 2.1.
 func isPlausible(token string) bool {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// triesPerSecond and triesAtOnce limit the failed attempts of one client.
+	// triesPerSecond and triesAtOnce limit the failed attempts per client.
 	triesPerSecond = 5
 	triesAtOnce    = 30
-	// pendingAtOnce limits the simultaneous attempts of one peer, such as an ingress controller.
+	// pendingAtOnce limits the simultaneous attempts per peer, such as an ingress controller.
 	pendingAtOnce = 100
 	// maxClients is the maximum number of clients whose attempts are counted.
 	maxClients  = 10_000
@@ -26,13 +26,13 @@ const (
 
 // clientAddress is the origin of an attempt to sign in.
 type clientAddress struct {
-	// peer is the address of the connection. client is the address of the client, which differs behind a proxy.
+	// peer is the connection's address. client is the client's address, which is a different one behind a proxy.
 	peer, client string
 }
 
-// clientAddressOf returns the origin of a request. A peer with a private address is a proxy. The client's address is
-// then the entry in X-Forwarded-For that the outermost trusted proxy appended. If a request passed fewer proxies, the
-// client can forge this entry.
+// clientAddressOf returns a request's origin. A peer with a private address is a proxy. The client's address is then
+// the entry in X-Forwarded-For that the outermost trusted proxy appended. If a request passed fewer proxies, the client
+// can forge this entry.
 func clientAddressOf(r *http.Request, proxies int) clientAddress {
 	peer := parseAddress(r.RemoteAddr)
 	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}
@@ -69,7 +69,7 @@ func addressRange(address netip.Addr) string {
 
 // attemptLimiter limits the failed attempts of each client separately, so that one client cannot lock out others.
 type attemptLimiter struct {
-	mu      sync.Mutex // guards all fields and the attempts of each client
+	mu      sync.Mutex // guards all fields and each client's attempts
 	clients *memo.Memo[string, *attemptCount]
 	pending map[string]int // pending attempts by peer
 }

@@ -24,7 +24,7 @@ type actionForm struct {
 	selection string
 }
 
-// readForm reads the form of a request. If it returns false, it has already responded with an error.
+// readForm reads a request's form. If it returns false, it has already responded with an error.
 func (p *pages) readForm(w http.ResponseWriter, r pageRequest) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
@@ -40,10 +40,10 @@ func (p *pages) readForm(w http.ResponseWriter, r pageRequest) (actionForm, bool
 // maxNamed is the maximum number of runtimes that a confirmation page lists by name.
 const maxNamed = 20
 
-// confirmation is the data of the page that asks for confirmation before an action.
+// confirmation is the data for the page that asks for confirmation before an action.
 type confirmation struct {
 	Heading, Effect string
-	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
+	// Count is the number of affected runtimes. Names contains the first runtimes' names.
 	Count int
 	Names []string
 	// Selection is a digest of the affected runtimes, or of the action's effect on a rollout. The UI refuses a

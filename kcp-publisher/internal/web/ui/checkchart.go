@@ -17,12 +17,12 @@ type checkView struct {
 
 type chartBar struct {
 	Name, Text, Tone string
-	// Y is the upper edge of the bar in pixels. Width is the value as a percentage of the largest value in the chart.
+	// Y is the bar's upper edge in pixels. Width is the value as a percentage of the largest value in the chart.
 	Y     int
 	Width string
 }
 
-// barHeight is the height of a bar in pixels. barStep is the height of a bar with its gap.
+// barHeight is a bar's height in pixels. barStep is a bar's height with its gap.
 const barHeight, barStep = 6, 9
 
 // viewCheck returns a check with its chart, which shows the median and the worst value before and after the upgrade.
@@ -58,5 +58,5 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 	return v
 }
 
-// Height is the height of the chart in pixels.
+// Height is the chart's height in pixels.
 func (v checkView) Height() int { return max(0, len(v.Chart)*barStep-(barStep-barHeight)) }

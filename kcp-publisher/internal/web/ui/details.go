@@ -22,7 +22,7 @@ const (
 	// repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second
-	// maxReportsBytes limits the memory of the cached reports. Each runtime chooses the size of its report.
+	// maxReportsBytes limits the memory for cached reports. Each runtime chooses the size of its report.
 	maxReportsBytes = 32 << 20
 )
 
@@ -85,7 +85,7 @@ type details struct {
 	Requested, Readable bool
 	// Missing is the command that checks the permission to read reports if the viewer lacks it.
 	Missing string
-	// Reported is the time of the report, or zero if it cannot be read.
+	// Reported is the report's time, or zero if it cannot be read.
 	Reported time.Time
 	Modules  []bundle.ReportedModule
 	Error    string

@@ -12,7 +12,7 @@ const maxGroups = 200
 
 type group struct {
 	Value string
-	// Address is the page that lists the runtimes of the group.
+	// Address is the page that lists the group's runtimes.
 	Address string
 	Count   healthTally
 }
@@ -39,7 +39,7 @@ type barSegment struct {
 	X, Width string
 }
 
-// Shares returns the segments of the bar, worst health first.
+// Shares returns the bar's segments, worst health first.
 func (t healthTally) Shares() []barSegment {
 	var shares []barSegment
 	before := 0
@@ -64,8 +64,8 @@ type grouping struct {
 	field       string
 }
 
-// groupings returns the possible ways to group the runtimes of a query. Runtimes can be grouped by version only if the
-// query selects a module.
+// groupings returns the possible ways to group a query's runtimes. Runtimes can be grouped by version only if the query
+// selects a module.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }

@@ -17,8 +17,8 @@ import (
 const (
 	maxImages   = 300
 	maxContents = 5_000
-	// maxContentsBytes limits the memory for cached images, and maxContentBytes the memory for one module version. The
-	// author of a module chooses the number and length of its images.
+	// maxContentsBytes limits the memory for cached images, and maxContentBytes the memory for one module version. A
+	// module's author chooses the number and length of its images.
 	maxContentsBytes = 32 << 20
 	maxContentBytes  = 64 << 10
 	// contentsWithin is the timeout for reading the bundles. A version is read again after contentsAgain at the earliest.
@@ -50,7 +50,7 @@ func contentBytes(m inventory.Module, content cachedContent) int {
 	return memo.MemoryOf(m) + memo.MemoryOf(content) + memo.EntryBytes
 }
 
-// cachedImages returns the cached images of module versions, and the number of missing versions. It calls read in the
+// cachedImages returns module versions' cached images, and the number of missing versions. It calls read in the
 // background for the missing versions, with all runtimes that have them.
 func (c *imageCache) cachedImages(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
@@ -77,7 +77,7 @@ func (c *imageCache) cachedImages(
 	return known, len(pending)
 }
 
-// isRead reports whether the cache contains the images of a module version for a Kubernetes version. After a read, it
+// isRead reports whether the cache contains a module version's images for a Kubernetes version. After a read, it
 // returns true for contentsAgain, because a runtime can report a new Kubernetes version at any time.
 func (c *imageCache) isRead(m inventory.Module, kubernetes string, now time.Time) bool {
 	content, known := c.known[m]
@@ -128,8 +128,8 @@ func (c *imageCache) drop(unwanted func(inventory.Module) bool) {
 
 func (c *imageCache) isFull() bool { return len(c.known) > maxContents || c.bytes > maxContentsBytes }
 
-// put caches the result of a read for the modules in the requested runtimes. found contains the images that could be
-// read. problem is the reason why the other images could not be read.
+// put caches a read's result for the modules in the requested runtimes. found contains the images that could be read.
+// problem is the reason why the other images could not be read.
 func (c *imageCache) put(
 	requested []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
@@ -167,7 +167,8 @@ func (c *imageCache) put(
 
 type imagesPage struct {
 	inventory.Fleet
-	// Readable is false if no registry is configured. Rendered is true if the images include those of rendered objects.
+	// Readable is false if no registry is configured. Rendered is true if the images include images in rendered
+	// objects.
 	Readable      bool
 	Rendered      bool
 	Image, Module string
@@ -221,8 +222,8 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
 }
 
-// readContents reads the images of module versions into the cache. It uses the UI's own permissions for the registry,
-// and continues after the request has ended.
+// readContents reads module versions' images into the cache. It uses the UI's own permissions for the registry, and
+// continues after the request has ended.
 func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
 	defer cancel()

@@ -27,10 +27,10 @@ func New(t *testing.T) *Repository {
 	return r
 }
 
-// URL returns the file URL of the repository.
+// URL returns the repository's file URL.
 func (r *Repository) URL() string { return "file://" + r.Dir }
 
-// Commit commits all files of the folder and returns the hash of the commit.
+// Commit commits all files in the folder and returns the commit's hash.
 func (r *Repository) Commit() string {
 	r.T.Helper()
 	tree, err := r.Git.Worktree()
