@@ -29,9 +29,9 @@ func run(args []string) error {
 	}
 	repository := flags.String("repository", "ghcr.io/kyma-pull", "HOST/PATH prefix of the image names")
 	version := flags.String("version", "dev", "tag of the images")
-	created := flags.String("created", "1970-01-01T00:00:00Z", "creation time of the images in RFC 3339 format")
+	created := flags.String("created", "1970-01-01T00:00:00Z", "creation time for the images, in RFC 3339 format")
 	output := flags.String("output", "bin", "folder for the images")
-	base := flags.String("base", "", "architecture of a base image without a program, which is built in addition")
+	base := flags.String("base", "", "architecture for an additional base image without a program")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

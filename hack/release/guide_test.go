@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// guide returns the four shell blocks of docs/guides/verify-a-release.md.
+// guide returns the four shell blocks in docs/guides/verify-a-release.md.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").
@@ -51,7 +51,7 @@ func tools(t *testing.T) string {
 	return dir
 }
 
-// newRegistry returns the host of an empty registry.
+// newRegistry returns an empty registry's host.
 func newRegistry(t *testing.T) string {
 	t.Helper()
 	config := &configuration.Configuration{Storage: configuration.Storage{"inmemory": configuration.Parameters{}}}
@@ -61,7 +61,7 @@ func newRegistry(t *testing.T) string {
 	return "localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:]
 }
 
-// referrerTypes returns the sorted artifact types and predicate types of the referrers of an image.
+// referrerTypes returns the artifact types and predicate types of an image's referrers, sorted.
 func referrerTypes(t *testing.T, name, reference string) []string {
 	t.Helper()
 	repository, err := remote.NewRepository(name)

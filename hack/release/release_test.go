@@ -31,7 +31,7 @@ import (
 
 const version = "0.9.1-rc.1"
 
-// buildTestRelease builds a release of HEAD in a temporary clone, and returns its folder.
+// buildTestRelease builds a release from HEAD in a temporary clone, and returns its folder.
 func buildTestRelease(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")

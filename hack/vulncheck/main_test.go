@@ -52,7 +52,7 @@ func TestCheckUsesCopyOfDatabase(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.want == 0 {
-				suite.Long(t) // each run of govulncheck takes ten CPU seconds
+				suite.Long(t) // each govulncheck run takes ten CPU seconds
 			}
 			dir := t.TempDir()
 			entry := `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up",` +

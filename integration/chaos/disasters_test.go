@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The checker must report lost objects even after a restore or a deletion of the Manifest CRD.
+// The checker must report lost objects even after a restore or after the Manifest CRD was deleted.
 func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 	violations := func(do func(*Checker)) []Invariant {
 		c := NewChecker(scaler, 3)

@@ -11,8 +11,8 @@ func removes(push func(string, int64, string) Push, sequence int64, module strin
 	return p
 }
 
-// hadMailer passes the checker the installation of module mailer in sim-5, and its removal at the admin's request. The
-// runtime has reported the removal.
+// hadMailer tells the checker that module mailer was installed in sim-5, and that the admin removed it. The runtime has
+// reported the removal.
 func hadMailer(c *Checker, push func(string, int64, string) Push) {
 	c.Asked(1, "sim-5", "mailer")
 	p := push("sim-5", 11, "1.0.0")

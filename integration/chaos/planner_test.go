@@ -10,7 +10,7 @@ import (
 
 func TestPlannerIsPublisherWithLease(t *testing.T) {
 	for name, c := range map[string]struct {
-		leases [2]int // the metric of the planner's lease in each of the two publishers
+		leases [2]int // the planner's lease metric in each of the two publishers
 		want   string
 	}{
 		"first publisher":  {[2]int{1, 0}, "0"},

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// promised returns a checker that has observed three runtimes with scaler 1.0.0 and the start of the rollout of 1.1.0.
+// promised returns a checker that has observed three runtimes with scaler 1.0.0 and the start of a rollout to 1.1.0.
 // The canaries have not reported 1.1.0 yet.
 func promised() (*Checker, func(id string, sequence int64, version string) Push) {
 	c, push := history()
@@ -32,7 +32,7 @@ func canaryReady(c *Checker, version string) {
 	})
 }
 
-// stands passes the state of the rollout of 1.1.0 to the checker.
+// stands passes the state of the rollout to 1.1.0 to the checker.
 func passRolloutState(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
@@ -61,8 +61,8 @@ func issued(at time.Duration, p Push) Push {
 	return p
 }
 
-// returnsAfter passes the checker a bundle with version 1.1.0, the given losses of records, and then a bundle that
-// returns to version 1.0.0 and lists the given rollbacks.
+// returnsAfter passes the checker a bundle with version 1.1.0, the given lost records, and then a bundle that returns
+// to version 1.0.0 and lists the given rollbacks.
 func returnsAfter(
 	c *Checker, push func(string, int64, string) Push, lose func(), rollbacks ...bundle.Rollback,
 ) {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// record returns the status of sim-5 with report 6 of bundle 10.
+// record returns sim-5's status with report 6 about bundle 10.
 func record(change func(*Record)) Record {
 	r := Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 6, State: "Ready",
@@ -14,7 +14,7 @@ func record(change func(*Record)) Record {
 	return r
 }
 
-// reportsState passes the checker report 6 of sim-5 with the state of module scaler.
+// reportsState passes the checker sim-5's report 6 with module scaler's state.
 func reportsState(c *Checker, state string) {
 	c.Reported(1, reportWith(6, 10, func(r *Reported) {
 		r.States = map[string]string{"scaler": state}

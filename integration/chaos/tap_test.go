@@ -45,7 +45,7 @@ func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.pushWith(repository, signer, status, func(*bundle.Predicate) {})
 }
 
-// pushWith is like push, with changes of the statement. It returns the digest of the bundle.
+// pushWith is like push, with changes to the statement. It returns the digest of the bundle.
 func (p *pushes) pushWith(
 	repository string, signer trust.Signer, status int, change func(*bundle.Predicate),
 ) (pushed string) {
@@ -133,8 +133,8 @@ func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
-		after  time.Duration // time between the acceptance of the revoking root and the push
-		status int           // status of the registry's response to the root
+		after  time.Duration // time between when the revoking root was accepted and the push
+		status int           // the registry's response status for the root
 		broken bool
 	}{
 		"registry rejected the root":                       {rootSpreadTime, http.StatusBadGateway, false},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// figure returns an hour of values, one every ten seconds, with noise from a fixed seed.
+// figure returns values for one hour, one every ten seconds, with noise from a fixed seed.
 func figure(noise float64, value func(i int) float64) Series {
 	random := rand.New(rand.NewPCG(1, 2))
 	s := Series{Name: "memory", Values: make([]float64, 360), Least: 1}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// take borrows a cluster with the CRDs of the control plane. Callers must stop the cluster.
+// take borrows a cluster with the control plane's CRDs. Callers must stop the cluster.
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()

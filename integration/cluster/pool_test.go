@@ -50,7 +50,7 @@ func kymas(t *testing.T) *unstructured.Unstructured {
 	return definition
 }
 
-// replaceCRD deletes a CRD of the publisher's chart and creates it again.
+// replaceCRD deletes one of the CRDs in the publisher's chart and creates it again.
 func replaceCRD(t *testing.T, config *rest.Config, name string) {
 	t.Helper()
 	api, err := client.New(config, client.Options{})

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The client's scheme must contain CRDs. Otherwise, it cannot decode the response to the deletion of a CRD.
+// The client's scheme must contain CRDs. Otherwise, it cannot decode the response when a CRD is deleted.
 func TestClientsCanDeleteCRDs(t *testing.T) {
 	api, err := connect(&rest.Config{Host: "https://127.0.0.1:1"})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 )
 
-// TestFirstClustersTutorialWorks runs all commands of the tutorial in one shell. It installs only files of the release
-// in the folder $KYMA_PULL_RELEASE.
+// TestFirstClustersTutorialWorks runs all of the tutorial's commands in one shell. It installs only files from the
+// release in the folder $KYMA_PULL_RELEASE.
 func TestFirstClustersTutorialWorks(t *testing.T) {
 	dist := os.Getenv("KYMA_PULL_RELEASE")
 	if dist == "" {

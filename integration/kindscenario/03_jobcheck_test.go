@@ -79,7 +79,7 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	// change the channel here: the publisher could process that change after the deletion.
 }
 
-// setStage labels the Kyma of runtime berlin in the control plane until the end of the scenario.
+// setStage labels runtime berlin's Kyma in the control plane until the scenario ends.
 func setStage(t *testing.T, value string) {
 	t.Helper()
 	set := func(ctx context.Context, value string) error {

@@ -98,7 +98,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts the pods with a label from the only node of a cluster, as kubectl drain does. The channel receives the
+// drain evicts the pods with a label from a cluster's only node, as kubectl drain does. The channel receives the
 // result. The node is schedulable again at the end of the test.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
@@ -140,7 +140,7 @@ func podsOf(t *testing.T, api client.Client, namespace, program string) []corev1
 	return pods.Items
 }
 
-// readyPods returns the names of the pods that are ready and not terminating.
+// readyPods returns the names of pods that are ready and not terminating.
 func readyPods(pods []corev1.Pod) []string {
 	var names []string
 	for _, p := range pods {

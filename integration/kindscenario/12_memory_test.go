@@ -54,7 +54,7 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	}
 }
 
-// memory logs and returns the memory usage of the agent in berlin and of the publisher.
+// memory logs and returns the memory usage of the agent in berlin and the publisher.
 func memory(t *testing.T, when string) []kind.Memory {
 	t.Helper()
 	var all []kind.Memory

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The egress rules of the agent's chart apply to HTTP checks. The chart allows one of two ports of the Service. The
+// The egress rules in the agent's chart apply to HTTP checks. The chart allows one of the Service's two ports. The
 // rollout waits until an operator allows the other port, too.
 func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 	startScenario(t)

@@ -100,7 +100,7 @@ func (p policedProgram) label(t *testing.T, pod *corev1.Pod, labels map[string]s
 	must(t, p.api.Patch(t.Context(), pod, client.MergeFrom(before)))
 }
 
-// Results of dialing a port.
+// Results from dialing a port.
 const (
 	answers = "answers"
 	refuses = "refuses"

@@ -23,7 +23,7 @@ import (
 )
 
 // The other scenarios prove that the charts' permissions are sufficient. The agent in berlin has all permissions. The
-// agent in tokyo has only the permissions of its chart and of its modules.
+// agent in tokyo has only the permissions in its chart and for its modules.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	startScenario(t)
 	ctx := t.Context()
@@ -199,13 +199,13 @@ func employModules(ctx context.Context, r *fleet.Runtime) error {
 	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
 }
 
-// impersonate returns a client with the permissions of a ServiceAccount.
+// impersonate returns a client with a ServiceAccount's permissions.
 func impersonate(t *testing.T, cluster, namespace, account string) client.Client {
 	t.Helper()
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// The account must exist, because the API server also denies all requests of a missing account.
+	// The account must exist, because the API server also denies all requests from a missing account.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

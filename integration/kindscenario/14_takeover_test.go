@@ -20,7 +20,7 @@ import (
 )
 
 // The test installs module beacon as lifecycle-manager does, and takes it over. The module's pods keep running. The
-// pods of the next version start although that version removes the PriorityClass.
+// next version's pods start although that version removes the PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
@@ -111,7 +111,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	}
 }
 
-// onlyPod returns the UID of the operator's pod. It returns "" unless exactly one pod exists.
+// onlyPod returns the operator pod's UID. It returns "" unless exactly one pod exists.
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList

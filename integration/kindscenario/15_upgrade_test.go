@@ -65,8 +65,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// An upgrade of the chart restores the image in the chart. Once that image is proven, the agent installs the image
-	// of the bundle again.
+	// A chart upgrade restores the chart's image. Once that image is proven, the agent installs the bundle's image
+	// again.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {

@@ -42,7 +42,7 @@ const airGappedRuntime = "ship"
 // moduleAccount is the ServiceAccount for modules in tokyo.
 const moduleAccount = "modules"
 
-// stage is the fleet of all scenarios.
+// stage is the fleet for all scenarios.
 var stage struct {
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
@@ -50,7 +50,7 @@ var stage struct {
 	promoted      string                        // version of module beacon in channel regular
 	patch         int                           // patch number of the last promoted version 1.1.PATCH
 	undo          []func(context.Context) error // cleanup steps of the running scenario
-	dir, failures string                        // folders for the files of the run and for diagnostics
+	dir, failures string                        // folders for the run's files and for diagnostics
 }
 
 func TestMain(m *testing.M) {
@@ -100,7 +100,7 @@ func runScenarios(m *testing.M) int {
 	return code
 }
 
-// prepareEnvironment prepares the environment of the scenarios, without clusters.
+// prepareEnvironment prepares the scenarios' environment, without clusters.
 func prepareEnvironment() error {
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -161,7 +161,7 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
-// removeAll removes all Docker objects of the scenarios. With -keep, it prints the kubeconfigs instead.
+// removeAll removes the scenarios' Docker objects. With -keep, it prints the kubeconfigs instead.
 func removeAll() error {
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
@@ -265,7 +265,7 @@ func untilPromoted(t *testing.T, r *fleet.Runtime) {
 	add(t, r)
 }
 
-// add adds module beacon as the runtime's admin, and waits until it is ready.
+// add acts as the runtime's admin: it adds module beacon and waits until the module is ready.
 func add(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -282,7 +282,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// drift changes a setting of the module and waits until the agent corrects it.
+// drift changes one of the module's settings and waits until the agent corrects it.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -296,7 +296,7 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// untilRunning waits until all pods of the module's operator run an image.
+// untilRunning waits until all of the module operator's pods run an image.
 func untilRunning(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	until(t, fmt.Sprintf("the operator in %s runs %s", r.ID, image), func() (bool, string) {

@@ -102,8 +102,8 @@ func TestTakeoverKnowsRecordedFieldManagers(t *testing.T) {
 		}
 		for key, o := range all {
 			for _, f := range o.GetManagedFields() {
-				// The recorder wrote the user's fields of the Kyma under the name of lifecycle-manager's binary, so
-				// exclude them.
+				// The recorder wrote the user's fields in the Kyma with lifecycle-manager's binary name, so exclude
+				// them.
 				byName := o.GetKind() == "Kyma" && (f.Manager == "manager" || f.Manager == "operator")
 				if !byName && !slices.Contains(v1beta2.LifecycleManagerFieldManagers(), f.Manager) {
 					t.Errorf("%s: %s has an unknown field manager %s", step, key, f.Manager)

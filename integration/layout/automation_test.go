@@ -94,7 +94,7 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// .ci/run and the workflow for changes must run the same steps. The first two steps of .ci/run prepare the machine.
+// .ci/run and the workflow for changes must run the same steps. The first two steps in .ci/run prepare the machine.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := ciSteps(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
@@ -206,7 +206,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md: the table of suites has no row for the folder of %s", file)
 		}
 	}
-	// The row of a folder with long tests, or of its parent, must name a make target that runs long tests.
+	// The row for a folder with long tests, or for its parent, must name a make target that runs long tests.
 	for _, file := range tracked(t, "**/*_test.go") {
 		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") ||
 			!strings.Contains(readFile(t, file), "suite.Long(t)") {
@@ -225,8 +225,8 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	}
 }
 
-// Only the jobs that publish a finished release have write permissions. The job that writes to the repository runs no
-// code of the repository. The job that pushes images and charts can write only packages.
+// Only the jobs that publish a finished release have write permissions. The job that writes to the repository does not
+// run the repository's code. The job that pushes images and charts can write only packages.
 func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
@@ -336,7 +336,7 @@ func workflows(t *testing.T) map[string]workflow {
 	return found
 }
 
-// makeTargets returns the documented targets of the Makefile.
+// makeTargets returns the Makefile's documented targets.
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	var targets []string

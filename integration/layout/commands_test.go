@@ -30,8 +30,8 @@ const (
 	trains      = "TestTrainPromotesByCommits"
 )
 
-// runBy maps each page to the names of the tests that run its shell blocks: one test for each block in order, or one
-// test for all blocks.
+// runBy maps each page to the tests that run its shell blocks, by name: one test for each block in order, or one test
+// for all blocks.
 var runBy = map[string][]string{
 	// CI runs make demo and make test in separate steps.
 	"README.md":                                     {notRun, "TestReadmeCommandsWork"},

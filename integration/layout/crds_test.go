@@ -40,8 +40,8 @@ func TestReferenceOfCRDsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/crds.md", page.String())
 }
 
-// shipped returns the CRDs of all charts, sorted by name, and the names of the charts that contain each CRD. Two CRDs
-// with the same name must be equal.
+// shipped returns all charts' CRDs, sorted by name, and the charts that contain each CRD, by name. Two CRDs with the
+// same name must be equal.
 func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefinition, charts map[string][]string) {
 	t.Helper()
 	charts = map[string][]string{}
@@ -142,7 +142,7 @@ func writeColumns(page *strings.Builder, v apiextensionsv1.CustomResourceDefinit
 	}
 }
 
-// crdField is one row of a CRD's table.
+// crdField is one row in a CRD's table.
 type crdField struct{ path, kind, required, limits, about string }
 
 func writeFields(page *strings.Builder, title string, fields []crdField) {
@@ -304,7 +304,7 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// inTable escapes a text for a table cell.
+// inTable escapes text for a table cell.
 func inTable(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// leastTests maps pages with tables of tests to the minimum number of tests that they must name.
+// leastTests maps pages with test tables to the minimum number of tests that they must name.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }
@@ -83,7 +83,7 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	}
 }
 
-// The comment at a call of suite.Long names short tests of the same behavior.
+// The comment at a suite.Long call names short tests for the same behavior.
 func TestShortTestsOfLongTestsExist(t *testing.T) {
 	sources := testSources(t)
 	comments := regexp.MustCompile(`suite\.Long\(t\) // the short suite runs (.+)`).FindAllStringSubmatch(sources, -1)

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// A client of the API server cannot decode a list that contains an object with an invalid duration. The CRD must
-// therefore refuse all texts that are not durations.
+// An API server client cannot decode a list that contains an object with an invalid duration. The CRD must therefore
+// refuse all strings that are not durations.
 func TestCRDsRefuseInvalidDurations(t *testing.T) {
 	definitions, _ := shipped(t)
 	kinds := map[string]any{

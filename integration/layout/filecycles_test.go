@@ -37,13 +37,13 @@ var fileCycles = map[string]string{
 // uses maps each file to the files that it uses, with the name of one used declaration for each.
 type uses map[string]map[string]string
 
-// TestLargePackagesHaveNoFileCycles requires that the files of a large package use each other in one direction only, so
-// that a reader can read them in one order.
+// TestLargePackagesHaveNoFileCycles requires that a large package's files use each other in one direction only, so that
+// a reader can read them in one order.
 //
-// File A uses file B if A's code refers to a function, method, type or variable that B declares at package level. A
-// call of a method of the same type counts, because a type is hard to read if its methods are in files that use each
-// other. Two kinds of references do not count: references to constants, and references of a method to its receiver
-// type. A cycle is a set of files that use each other directly or through other files of the set.
+// File A uses file B if A's code refers to a function, method, type or variable that B declares at package level.
+// Calling a method of the same type counts, because a type is hard to read if its methods are in files that use each
+// other. Two kinds of references do not count: references to constants, and a method's references to its receiver type.
+// A cycle is a set of files that use each other directly or through other files in the set.
 func TestLargePackagesHaveNoFileCycles(t *testing.T) {
 	large := map[string]goPackage{}
 	for _, p := range packages(t) {
@@ -149,7 +149,7 @@ func usesOf(t *testing.T, p goPackage, exported map[string]string, ownMethods bo
 	return files
 }
 
-// usesIn returns the uses between the files of a package. ownMethods counts calls of methods of the same type.
+// usesIn returns the uses between a package's files. ownMethods counts calls to methods of the same type.
 func usesIn(
 	fset *token.FileSet, path string, parsed []*ast.File, dependencies types.Importer, ownMethods bool,
 ) (uses, error) {
@@ -197,7 +197,7 @@ func origin(object types.Object) types.Object {
 }
 
 // isUse reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
-// that contains the reference, or nil outside of methods. ownMethods counts calls of methods of this type.
+// that contains the reference, or nil outside of methods. ownMethods counts calls to methods of this type.
 func isUse(object types.Object, scope *types.Scope, receiver *types.TypeName, ownMethods bool) bool {
 	switch object := object.(type) {
 	case *types.Func:
@@ -211,7 +211,7 @@ func isUse(object types.Object, scope *types.Scope, receiver *types.TypeName, ow
 	return false
 }
 
-// receiverOf returns the name of a method's receiver type, or nil for other objects and methods of interfaces.
+// receiverOf returns the name of a method's receiver type, or nil for other objects and interface methods.
 func receiverOf(object types.Object) *types.TypeName {
 	function, is := object.(*types.Func)
 	if !is || function.Signature().Recv() == nil {

@@ -20,7 +20,7 @@ import (
 
 const module = "github.com/kyma-pull/kyma-pull"
 
-// topLevel lists the allowed entries of the root folder, except dot files.
+// topLevel lists the allowed entries in the root folder, except dot files.
 var topLevel = []string{
 	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
@@ -37,8 +37,8 @@ var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types
 // maxLines is the maximum length of a file, which must cover only one topic.
 const maxLines = 500
 
-// forbiddenInAgent lists import path prefixes of packages that the agent must not link: large packages, and code of
-// the publisher.
+// forbiddenInAgent lists import path prefixes of packages that the agent must not link: large packages, and the
+// publisher's code.
 var forbiddenInAgent = []string{
 	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go",
 	"github.com/sigstore/cosign",
@@ -156,7 +156,7 @@ func importProblem(from, to string) string {
 // levels maps the folders below each program's internal folder to their level. A folder imports only from folders with
 // a lower level. The takeover folder has several levels, because both the core and the command line call parts of it.
 // In the publisher's command folder, levels 0 and 1 are shared packages, and each package at level 2 contains the
-// commands of one topic.
+// commands for one topic.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,

@@ -22,7 +22,7 @@ const (
 	fleetAPI    = "apis/fleet/v1alpha1"
 )
 
-// constant is an exported constant of the API with its comment.
+// constant is an exported API constant with its comment.
 type constant struct{ name, value, about string }
 
 func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
@@ -64,7 +64,7 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
 }
 
-// The reasons are values of a metric label and of a field in the output of `publish`.
+// The reasons are values for a metric label and for a field in `publish` output.
 func TestReferenceListsTheReasonsForBundles(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n",
 		"<!-- end of reasons of bundles -->\n"
@@ -112,8 +112,8 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder with their comments. If one line declares several names, only the
-// first name gets the comment.
+// apiConstants reads a folder's constants with their comments. If one line declares several names, only the first name
+// gets the comment.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)
@@ -149,10 +149,10 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage matches the names of constants that must be listed on a reference page.
+// onAPage matches the constant names that must be listed on a reference page.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
-// constantSpecs returns the declarations of constants and their comments.
+// constantSpecs returns constant declarations and their comments.
 func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts []string) {
 	t.Helper()
 	for _, file := range tracked(t, folder+"/*.go") {
@@ -188,7 +188,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain replaces the names of constants in their comments with the constants' values.
+// explain replaces constant names in their comments with the constants' values.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

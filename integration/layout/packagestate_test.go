@@ -41,8 +41,8 @@ func TestPackagesHaveNoMutableVariables(t *testing.T) {
 	}
 }
 
-// mutableVariables returns the names of the package variables that a function of the package writes, and of those with
-// a lock or an atomic value.
+// mutableVariables returns the names of package variables that one of the package's functions writes, and of package
+// variables with a lock or an atomic value.
 func mutableVariables(files []*ast.File) []string {
 	p := packageScope{variables: map[string]*ast.ValueSpec{}, types: map[string]ast.Expr{}, results: map[string]ast.Expr{}}
 	for _, file := range files {
@@ -63,7 +63,7 @@ func mutableVariables(files []*ast.File) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// packageScope contains the declarations of a package: the variables, the types, and the first result of each function.
+// packageScope contains a package's declarations: the variables, the types, and the first result of each function.
 type packageScope struct {
 	variables      map[string]*ast.ValueSpec
 	types, results map[string]ast.Expr

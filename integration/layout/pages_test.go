@@ -140,7 +140,7 @@ func TestSentencesAreShort(t *testing.T) {
 	}
 }
 
-// links returns the files of the repository to which a page links.
+// links returns the repository files that a page links to.
 func links(t *testing.T, page string) []string {
 	t.Helper()
 	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(readFile(t, page), ""), "")

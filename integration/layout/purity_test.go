@@ -102,7 +102,7 @@ func TestAgentDoesNotUseClientset(t *testing.T) {
 	}
 }
 
-// matches reports whether an import path has a prefix. net/url is allowed.
+// matches reports whether an import path has a prefix. It returns false for net/url, which pure packages can import.
 func matches(imported, prefix string) bool {
 	return imported != "net/url" &&
 		(imported == strings.TrimSuffix(prefix, "/") ||

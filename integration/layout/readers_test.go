@@ -20,7 +20,7 @@ type reader struct {
 // declaration contains the names and string literals in a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test, or a function of its package that it calls, refers to a page by name.
+// names reports whether the test, or a function in its package that it calls, refers to a page by name.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {
@@ -55,7 +55,7 @@ func pageName(page string) string {
 	return path.Base(page)
 }
 
-// readTests returns all tests of the project by name.
+// readTests returns all tests in the project, by name.
 func readTests(t *testing.T) map[string]reader {
 	t.Helper()
 	packages, tests := map[string]map[string]*declaration{}, map[string]reader{}

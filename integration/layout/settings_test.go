@@ -16,7 +16,7 @@ var (
 // TestDocsDoNotUseSettingsAsFlags prevents examples such as --events=failures, which the programs refuse: a setting
 // needs --set.
 func TestDocsDoNotUseSettingsAsFlags(t *testing.T) {
-	const compatibility = "docs/kyma-compatibility.md" // lists the flags of lifecycle-manager
+	const compatibility = "docs/kyma-compatibility.md" // lists lifecycle-manager's flags
 	settings := map[string]bool{}
 	for _, program := range []string{"kcp-publisher", "skr-agent"} {
 		reference := readFile(t, "docs/reference/cli/"+program+".md")

@@ -87,7 +87,7 @@ type limit struct {
 	about string
 }
 
-// constantsOf reads the constants of a package, or of some of its files.
+// constantsOf reads the constants in a package, or in some of its files.
 func constantsOf(t *testing.T, folder string, only ...string) map[string]limit {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(root(t), folder))
@@ -192,7 +192,7 @@ func limitsTable(t *testing.T) string {
 func shownLimit(name string, value goconstant.Value) string {
 	n, _ := goconstant.Int64Val(value)
 	switch {
-	case !strings.HasSuffix(name, "Bytes") && n >= int64(time.Second): // no limit of a count is that high
+	case !strings.HasSuffix(name, "Bytes") && n >= int64(time.Second): // no count limit is that high
 		return time.Duration(n).String()
 	case !strings.HasSuffix(name, "Bytes"):
 		return fmt.Sprint(n)
@@ -204,7 +204,7 @@ func shownLimit(name string, value goconstant.Value) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// fieldsTable returns a table of the JSON names of a document's fields, with the comments of the document's Go type.
+// fieldsTable returns a table with the JSON names of a document's fields, and the comments from the document's Go type.
 func fieldsTable[T any](t *testing.T, file, name string) string {
 	t.Helper()
 	abouts := map[string]string{}

@@ -33,7 +33,7 @@ var privateWords = []struct{ word, instead string }{
 	{`census|inhabitant`, "fleet, member"},
 }
 
-// onTheWire lists strings of the wire format, whose spelling must not change.
+// onTheWire lists strings in the wire format, whose spelling must not change.
 var onTheWire = []string{"kyma-pull enrolment v1", "kyma-pull enrolment"}
 
 func TestUserFacingTextsUseStandardTerms(t *testing.T) {

@@ -187,7 +187,7 @@ func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	}))
 }
 
-// settled reports whether all conditions of the Kyma are True and the given number of Manifests exist and are Ready.
+// settled reports whether all of the Kyma's conditions are True and the given number of Manifests exist and are Ready.
 func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	var all v1beta2.ManifestList
 	if err := r.control.List(r.t.Context(), &all); err != nil || len(all.Items) != manifests {

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// identity contains the metadata of an object that the test compares.
+// identity contains the object metadata that the test compares.
 type identity struct {
 	uid     types.UID
 	version string
@@ -31,10 +31,10 @@ type identity struct {
 // temporary are the kinds whose objects Kubernetes or a simulated operator creates and deletes.
 var temporary = []string{"Event", "Lease", "EndpointSlice", "Endpoints"}
 
-// automanaged is the label of the APIServices that the API server creates for CRDs.
+// automanaged is the label on the APIServices that the API server creates for CRDs.
 const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
-// inventory returns all objects of a runtime by kind, group, namespace and name.
+// inventory returns all objects in a runtime by kind, group, namespace and name.
 func inventory(ctx context.Context, r *fleet.Runtime) (map[string]identity, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", r.Kubeconfig())
 	if err != nil {

@@ -7,7 +7,7 @@ type module struct {
 	repository string
 	// from is installed first. to is the upgrade.
 	from, to release
-	// paths are the folders and files of the repository that the module is packaged from.
+	// paths are the folders and files in the repository that the module is packaged from.
 	paths []string
 	// moves maps paths of the repository to other paths, before the module is packaged.
 	moves map[string]string
@@ -15,7 +15,7 @@ type module struct {
 	// testdata/NAME/files contains files to add to the repository, such as a kustomization.yaml. They can contain
 	// VERSION.
 	content string
-	// flags are further flags of `component create`. They can contain VERSION.
+	// flags are further flags for `component create`. They can contain VERSION.
 	flags []string
 	// refused are paths that `component create` refuses, with a part of the message.
 	refused map[string]string
@@ -28,7 +28,7 @@ type module struct {
 // release is a version of a module.
 type release struct {
 	version, tag string
-	// commit is the commit of the tag. Git verifies that the sources belong to this commit.
+	// commit is the tag's commit. Git verifies that the sources belong to this commit.
 	commit string
 }
 

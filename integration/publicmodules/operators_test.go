@@ -25,7 +25,7 @@ import (
 )
 
 // operators do the work of Kubernetes' controllers and of the modules' operators. They complete Jobs, scale workloads,
-// route Services of webhooks and APIs to the server, inject its CA, and finalize namespaces.
+// route webhook and API Services to the server, inject its CA, and finalize namespaces.
 type operators struct {
 	api    client.Client
 	server *server
@@ -93,7 +93,7 @@ func (o *operators) completeJobs(ctx context.Context) error {
 // autoscaled is a number of replicas that no module sets.
 const autoscaled = 3
 
-// scale sets the replicas of Deployments with a HorizontalPodAutoscaler.
+// scale sets the replicas on Deployments with a HorizontalPodAutoscaler.
 func (o *operators) scale(ctx context.Context) error {
 	var autoscalers autoscalingv2.HorizontalPodAutoscalerList
 	if err := o.api.List(ctx, &autoscalers); err != nil {
@@ -142,7 +142,7 @@ func (o *operators) serveWebhooks(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// inject sets the server's CA in the webhooks of an object, and routes their Services to the server.
+// inject sets the server's CA in an object's webhooks, and routes their Services to the server.
 func (o *operators) inject(
 	ctx context.Context, object client.Object, webhooks []*admissionv1.WebhookClientConfig,
 ) error {
@@ -215,7 +215,7 @@ func (o *operators) serveAPIs(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// route creates an EndpointSlice that routes all ports of a Service to the server.
+// route creates an EndpointSlice that routes all of a Service's ports to the server.
 func (o *operators) route(ctx context.Context, namespace, name string) error {
 	var service corev1.Service
 	if err := o.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &service); err != nil {
@@ -242,7 +242,7 @@ func (o *operators) route(ctx context.Context, namespace, name string) error {
 	return client.IgnoreAlreadyExists(o.api.Create(ctx, slice))
 }
 
-// deleteUnusedEndpoints deletes the EndpointSlices of deleted Services.
+// deleteUnusedEndpoints deletes deleted Services' EndpointSlices.
 func (o *operators) deleteUnusedEndpoints(ctx context.Context) error {
 	var slicesOf discoveryv1.EndpointSliceList
 	if err := o.api.List(ctx, &slicesOf); err != nil {

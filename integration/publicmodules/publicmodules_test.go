@@ -33,13 +33,13 @@ import (
 )
 
 const (
-	// limit is the time limit of an installation, an upgrade or a removal.
+	// limit is the time limit for an installation, an upgrade or a removal.
 	limit = 10 * time.Minute
-	// restTime is longer than the interval of the simulated operators.
+	// restTime is longer than the simulated operators' interval.
 	restTime = 5 * time.Second
 )
 
-// TestSampleModulePassesTrial of package try tests the same steps with the sample module.
+// TestSampleModulePassesTrial in package try tests the same steps with the sample module.
 func TestPublicModulesAreInstalledUpgradedAndRemoved(t *testing.T) {
 	suite.Long(t)
 	log.SetLogger(logr.Discard())
@@ -200,7 +200,7 @@ func (tr *trial) inventory(t *testing.T) map[string]identity {
 	return all
 }
 
-// createUserObjects creates objects as users of the module do. Webhooks and CRDs can need some time to work.
+// createUserObjects creates objects as the module's users do. Webhooks and CRDs can need some time to work.
 func (tr *trial) createUserObjects(t *testing.T) {
 	t.Helper()
 	for _, o := range tr.users {
@@ -211,7 +211,7 @@ func (tr *trial) createUserObjects(t *testing.T) {
 	}
 }
 
-// data returns the objects of an inventory that an upgrade must not delete: the users' objects, CRDs, and their custom
+// data returns the objects in an inventory that an upgrade must not delete: the users' objects, CRDs, and their custom
 // resources.
 func (tr *trial) data(all map[string]identity) []string {
 	var names []string
@@ -350,7 +350,7 @@ func isAgents(name string) bool {
 	return strings.HasSuffix(kind, "."+v1beta2.Group) || strings.HasPrefix(name, "Secret kyma-system/kyma-pull-content-")
 }
 
-// explain logs the causes of a failure.
+// explain logs a failure's causes.
 func (tr *trial) explain(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// server serves the webhooks and aggregated APIs of all modules. It allows all requests.
+// server serves all modules' webhooks and aggregated APIs. It allows all requests.
 type server struct {
 	address netip.AddrPort
 	ca      []byte // PEM
@@ -97,8 +97,8 @@ func (s *server) certificateFor(hello *tls.ClientHelloInfo) (*tls.Certificate, e
 	return s.issued[hello.ServerName], nil
 }
 
-// respond allows the request of an admission webhook, converts objects to the wanted version without other changes, and
-// serves the discovery of an aggregated API.
+// respond allows admission webhook requests, converts objects to the wanted version without other changes, and serves
+// discovery for an aggregated API.
 func respond(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if request.Method == http.MethodGet {

@@ -45,7 +45,7 @@ func (m module) fetch(ctx context.Context, r release) (string, error) {
 	return dir, nil
 }
 
-// export writes the paths of a release to the folder files below dir. The commit covers the content of the paths.
+// export writes the paths of a release to the folder files below dir. The commit covers the paths' content.
 func (m module) export(ctx context.Context, r release, dir string) error {
 	repository := filepath.Join(os.Getenv(sourcesEnv), filepath.FromSlash(m.repository)+".git")
 	if os.Getenv(sourcesEnv) == "" {
@@ -82,7 +82,7 @@ func run(ctx context.Context, program string, args ...string) error {
 	return nil
 }
 
-// prepare copies the sources of a release to dir, applies the module's moves, and adds its files.
+// prepare copies a release's sources to dir, applies the module's moves, and adds its files.
 func (m module) prepare(ctx context.Context, r release, dir string) error {
 	sources, err := m.fetch(ctx, r)
 	if err != nil {
@@ -126,5 +126,5 @@ func (m module) addFiles(r release, dir string) error {
 	})
 }
 
-// fill replaces VERSION in a text.
+// fill replaces VERSION in text.
 func (r release) fill(text string) string { return strings.ReplaceAll(text, "VERSION", r.version) }

@@ -16,7 +16,7 @@ var sample = Recording{
 	}, Rest: []string{"", "┌──┐", "│ a│"},
 }
 
-// texts returns the content of all text elements.
+// texts returns all text elements' content.
 func texts(t *testing.T, svg []byte) (found []string) {
 	t.Helper()
 	inside, current := false, ""

@@ -27,7 +27,7 @@ import (
 )
 
 // airGappedFleet is a fleet with air-gapped runtimes. Each runtime has its own registry or folder. The test copies
-// files between the fleet's registry and the runtimes, as operators do. The runtimes do not have the password of the
+// files between the fleet's registry and the runtimes, as operators do. The runtimes do not have the password for the
 // fleet's registry.
 type airGappedFleet struct {
 	*fleet.Fleet

@@ -71,7 +71,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.Agent().Stop())
 
-	// The token of this ServiceAccount becomes invalid when its Secret is deleted.
+	// This ServiceAccount's token becomes invalid when its Secret is deleted.
 	account := &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
 	}
@@ -101,7 +101,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	first := renew("first")
 	api := startFaulty(t, r.Kubeconfig())
 	t.Cleanup(func() {
-		_ = r.Agent().Kill() // open watches of the agent would prevent the server from closing
+		_ = r.Agent().Kill() // the agent's open watches would prevent the server from closing
 		api.CloseClientConnections()
 		api.Close()
 	})

@@ -31,7 +31,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns a copy of a manifest with one change, as the owner of the registry could make it.
+// altered returns a copy of a manifest with one change, as the registry's owner could make it.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)
@@ -51,7 +51,7 @@ func flip(text string, field string) string {
 }
 
 // forged returns a bundle that refers to documents in the registry. Its signed predicate is changed, or it is signed
-// with another key.
+// with a different key.
 func forged(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
 ) bundle.Blob {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The registry stores its data in a bucket of a real S3 gateway and redirects blob requests to the gateway.
+// The registry stores its data in a bucket on a real S3 gateway and redirects blob requests to the gateway.
 func TestFleetWorksWithRegistryOnABucket(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

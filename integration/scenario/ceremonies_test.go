@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// ceremonyRoot contains the tested fields of a root of trust or of a draft.
+// ceremonyRoot contains the tested fields of a root of trust or a draft.
 type ceremonyRoot struct{ Signatures []ceremonySignature }
 
 type ceremonySignature struct {

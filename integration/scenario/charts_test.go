@@ -94,7 +94,7 @@ func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// clientFor returns a client with the permissions of a kubeconfig's user.
+// clientFor returns a client with a kubeconfig user's permissions.
 func clientFor(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -114,7 +114,7 @@ func emptyObject(apiVersion, kind, namespace, name string) *unstructured.Unstruc
 	return o
 }
 
-// emptyList returns an empty list of objects of a kind.
+// emptyList returns an empty list for objects of a kind.
 func emptyList(apiVersion, kind string) *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetAPIVersion(apiVersion)
@@ -131,7 +131,7 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
-// checkAdmitted checks that the pod template of the namespace's Deployment passes the restricted Pod Security Standard.
+// checkAdmitted checks that the pod template in the namespace's Deployment passes the restricted Pod Security Standard.
 func checkAdmitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)

@@ -15,10 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// checked is a line of the JSON output of `kcp-publisher check` or `skr-agent check`.
+// checked is a line in the JSON output of `kcp-publisher check` or `skr-agent check`.
 type checked struct{ Check, Result, Message, Advice string }
 
-// runCheck runs the check command of a program and returns the results by name.
+// runCheck runs a program's check command and returns the results by name.
 func runCheck(t *testing.T, want int, binary string, args ...string) map[string]checked {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, append([]string{"check", "-o", "json"}, args...)...)
@@ -48,7 +48,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 
 // Each program is checked with several faults at once, and then without faults.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
-	suite.Long(t) // the short suite runs the tests of internal/preflight
+	suite.Long(t) // the short suite runs the tests in internal/preflight
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
 		Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"},

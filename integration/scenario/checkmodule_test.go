@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// shippedChecks contains the checks of a module. %[1]s is the namespace of its objects.
+// shippedChecks contains a module's checks. %[1]s is its objects' namespace.
 const shippedChecks = `checks:
 - name: configured
   cel: {apiVersion: v1, kind: ConfigMap, namespace: %[1]s, expression: 'objects.exists(o, o.data.mode == "fast")'}

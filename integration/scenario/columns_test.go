@@ -72,7 +72,7 @@ func configOf(t *testing.T, kubeconfig string) *rest.Config {
 	return config
 }
 
-// table returns kubectl's columns for the objects of a kind.
+// table returns kubectl's columns for a kind's objects.
 func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	t.Helper()
 	config := configOf(t, kubeconfig)
@@ -104,7 +104,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns the status of an object that tools compute with kstatus.
+// kstatusOf returns the object status that tools compute with kstatus.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// offer adds versions of a module to the catalog and sets channel regular to the first one.
+// offer adds module versions to the catalog and sets channel regular to the first one.
 func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), versions...))
@@ -44,7 +44,7 @@ func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
 	return d.Spec.Template.Spec.Containers[0].Image
 }
 
-// untilCondition waits until a condition of a module's Manifest in the runtime contains a text.
+// untilCondition waits until a condition on a module's Manifest in the runtime contains the given text.
 func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 	t.Helper()
 	until(t, 30*time.Second, module+" reports "+text+" in its condition "+kind, func() (bool, string) {

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guide returns the shell blocks of a guide by block name.
+// guide returns a guide's shell blocks by block name.
 func guide(t *testing.T, page string) map[string][]guides.Block {
 	t.Helper()
 	all, err := guides.Read(filepath.Join(checkout, "docs", "guides", page))
@@ -51,7 +51,7 @@ func createDeployment(t *testing.T, where client.Client, namespace, name string)
 	}))
 }
 
-// disaster is a fleet that follows a Git repository. The publisher's keys are in a Secret of the control plane.
+// disaster is a fleet that follows a Git repository. The publisher's keys are in a Secret in the control plane.
 type disaster struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -82,7 +82,7 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given blocks of a section of the guide. Without blocks, it runs the whole section. After each change
+// recover runs the given blocks in a section of the guide. Without blocks, it runs the whole section. After each change
 // of Secret fleet-keys, it updates the publisher's folder.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
@@ -261,7 +261,7 @@ func (d *disaster) promote(repo *repository, files map[string]string, from, to s
 	return repo.push(files)
 }
 
-// untilWaiting waits until the rollout of scaler waits for the approval of its second wave, and returns its name.
+// untilWaiting waits until scaler's rollout waits for approval of its second wave, and returns its name.
 func (d *disaster) untilWaiting() (name string) {
 	d.t.Helper()
 	until(d.t, time.Minute, "the rollout waits for approval", func() (bool, string) {

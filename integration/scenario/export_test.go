@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// unlistedImageModule contains the files of a module whose component descriptor does not list its image. An export
+// unlistedImageModule contains the files for a module whose component descriptor does not list its image. An export
 // finds the image only by rendering the chart.
 var unlistedImageModule = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",

@@ -24,11 +24,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// repository is a bare Git repository behind a Git server, and a team's clone of it.
+// repository is a bare Git repository behind a Git server, and a team's clone.
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is the address of the repository. credentials is the folder with the clients' credentials.
+	// url is the repository's address. credentials is the folder with the clients' credentials.
 	url, credentials string
 	env              []string
 }
@@ -122,7 +122,7 @@ func document(t *testing.T, object any) string {
 	return string(text)
 }
 
-// catalogOf returns the files of a fleet with scaler and mailer.
+// catalogOf returns the files for a fleet with scaler and mailer.
 func catalogOf(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{
@@ -157,7 +157,7 @@ func kymaOf(id string, modules ...string) string {
 	return text
 }
 
-// record returns the data of the ConfigMap in which the publisher records the applied commit.
+// record returns the data in the ConfigMap in which the publisher records the applied commit.
 func record(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page, and fails the test unless their number is want.
+// blocksOf returns a page's shell blocks, and fails the test unless their number is want.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {
@@ -49,7 +49,7 @@ func wordsOf(t *testing.T, script string, replaced ...string) []string {
 
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
-// guideRunner runs the commands of guides on one fleet, as an operator does.
+// guideRunner runs commands from guides on one fleet, as an operator does.
 type guideRunner struct {
 	*testing.T
 	f       *fleet.Fleet
@@ -66,7 +66,7 @@ func (w *guideRunner) on(kubeconfig, script string) string {
 	return other.run(script)
 }
 
-// prints runs a script and checks that its output contains the texts.
+// prints runs a script and checks that its output contains the strings.
 func (w *guideRunner) prints(script string, wants ...string) {
 	w.Helper()
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
@@ -77,7 +77,7 @@ func (w *guideRunner) prints(script string, wants ...string) {
 	}
 }
 
-// until repeats a script until a line of its output contains all texts, and returns the line's first word.
+// until repeats a script until a line in its output contains all strings, and returns the line's first word.
 func (w *guideRunner) until(script string, wants ...string) (first string) {
 	w.Helper()
 	until(w.T, time.Minute, fmt.Sprintf("%s reports %q", script, wants), func() (bool, string) {
@@ -153,7 +153,7 @@ func (w *guideRunner) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts prepares a rollout that waits for approval, and runs the commands of the rollout guide.
+// rollouts prepares a rollout that waits for approval, and runs the commands in the rollout guide.
 func (w *guideRunner) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))

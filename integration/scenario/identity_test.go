@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// relabel changes the runtime ID of a Kyma in the control plane.
+// relabel changes a Kyma's runtime ID in the control plane.
 func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1beta2.LabelRuntimeID, runtime)

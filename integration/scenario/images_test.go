@@ -15,7 +15,7 @@ import (
 )
 
 func TestFleetImagesAreListedAndCompared(t *testing.T) {
-	suite.Long(t) // the short suite runs the tests of core/inventory and of command images
+	suite.Long(t) // the short suite runs the tests in core/inventory and command/images
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	start := time.Now()

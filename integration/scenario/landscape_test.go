@@ -144,7 +144,7 @@ func (l landscapeOf) objects(text string) []*unstructured.Unstructured {
 	return all
 }
 
-// versions returns the resource versions of the Kymas and of lifecycle-manager's Manifests.
+// versions returns the resource versions of the Kymas and lifecycle-manager's Manifests.
 func (l landscapeOf) versions(kymas []string) map[string]string {
 	l.t.Helper()
 	found := map[string]string{}

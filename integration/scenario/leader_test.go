@@ -62,7 +62,7 @@ func (c *candidate) signal(t *testing.T, s os.Signal) {
 	must(t, c.Signal(s))
 }
 
-// untilLogged waits until the log contains a text.
+// untilLogged waits until the log contains the given text.
 func (c *candidate) untilLogged(t *testing.T, text string) {
 	t.Helper()
 	until(t, time.Minute, "the log of the publisher reports "+text, func() (bool, string) {

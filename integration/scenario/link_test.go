@@ -54,7 +54,7 @@ func (w *watchedLink) wantOnlyWay(t *testing.T) {
 	}
 }
 
-// checkDriftCorrection changes an object of scaler and waits until the agent corrects it.
+// checkDriftCorrection changes one of scaler's objects and waits until the agent corrects it.
 func checkDriftCorrection(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	drift(t, r)
@@ -72,7 +72,7 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// The test cuts and impairs the link of one runtime, and then stops the API servers of control plane and runtime.
+// The test cuts and impairs one runtime's link, and then stops the API servers of control plane and runtime.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	suite.Long(t) // the short suite runs TestRegistryOutageDelaysPublishingAndIsLoggedOnce
 	ctx := t.Context()

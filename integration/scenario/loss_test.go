@@ -25,7 +25,7 @@ import (
 // packedZot is the path of the compressed zot binary.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume is the stored data of a registry, from which a test can remove parts.
+// volume is a registry's stored data, from which a test can remove parts.
 type volume struct {
 	host string
 	// data is the registry's folder. repositories contains one folder per repository.
@@ -157,7 +157,7 @@ func losesItsData(t *testing.T, v volume) {
 		lost func() []string
 		// other is a folder that replaces the first lost path. It can be empty.
 		other string
-		// message is a text that the publisher must log.
+		// message is text that the publisher must log.
 		message string
 	}{
 		{"roots of trust lost", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},

@@ -89,8 +89,8 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// The publisher must not reuse content from a bundle that an attacker pushed. The attacker is the owner of the
-// registry, or has stolen a key before its rotation.
+// The publisher must not reuse content from a bundle that an attacker pushed. The attacker owns the registry, or has
+// stolen a key before its rotation.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -262,7 +262,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	})
 }
 
-// documentsOf returns the documents of a bundle in the runtime's repository.
+// documentsOf returns a bundle's documents in the runtime's repository.
 func documentsOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Documents {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(r.ID))

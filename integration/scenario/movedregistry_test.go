@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The test moves a fleet to a registry with another host and another CA, as docs/guides/move-the-registry.md
-// describes. The operator does not access the runtime's cluster until the last step.
+// The test moves a fleet to a registry with a different host and CA, as docs/guides/move-the-registry.md describes. The
+// operator does not access the runtime's cluster until the last step.
 func TestRegistryMovesWithoutAccessToRuntimes(t *testing.T) {
-	suite.Long(t) // the short suite runs the tests of package pull
+	suite.Long(t) // the short suite runs the tests in package pull
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	must(t, f.Offer(ctx, scaler(f, "1.9.0"), scaler(f, "1.10.0")))

@@ -31,7 +31,7 @@ import (
 )
 
 // A registry can redirect blob requests, but only to an allowed storage host. No other response can make a program
-// connect to another address or print control characters.
+// connect to a different address or print control characters.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]
@@ -124,7 +124,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	})
 }
 
-// The test also checks that scrapers of the publisher must authenticate.
+// The test also checks that clients that scrape the publisher must authenticate.
 func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	address := freeAddress(t)
 	f := newFleet(t, fleet.Options{

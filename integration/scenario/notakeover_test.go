@@ -114,7 +114,7 @@ func declarations(file *ast.File) (names []string) {
 	return names
 }
 
-// selected returns the identifiers of the package pkg that a file uses.
+// selected returns the identifiers from package pkg that a file uses.
 func selected(file *ast.File, pkg string) (names []string) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		if selector, ok := node.(*ast.SelectorExpr); ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// healthOf maps the ID of a runtime to the health that all outputs must show for it. It has one runtime for each health
+// healthOf maps a runtime's ID to the health that all outputs must show for it. It has one runtime for each health
 // value.
 var healthOf = map[string]string{
 	"healthy": "Healthy", "failing": "Failing", "unresolved": "Failing", "silent": "Silent", "never": "NeverReported",

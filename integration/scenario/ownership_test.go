@@ -50,9 +50,9 @@ func wantNoAttackerImage(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// A user with write access to one Kyma must not take over the runtime of another Kyma: before the runtime enrolls,
-// after its Kyma is deleted, and after the control plane is rebuilt. Only an operator can assign the runtime, with
-// `kcp-publisher move`.
+// A user with write access to one Kyma must not take over another Kyma's runtime: before the runtime enrolls, after its
+// Kyma is deleted, and after the control plane is rebuilt. Only an operator can assign the runtime, with `kcp-publisher
+// move`.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -230,7 +230,7 @@ func checkModuleStays(t *testing.T, r *fleet.Runtime, module string) {
 	}
 }
 
-// copyOf returns a reporter with the key of a runtime.
+// copyOf returns a reporter with a runtime's key.
 func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
 	t.Helper()
 	copied := &reporter{t: t, fleet: f, id: r.ID}

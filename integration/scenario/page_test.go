@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// localPage is the web page of `kcp-publisher ui` on an operator's workstation.
+// localPage is `kcp-publisher ui`'s web page on an operator's workstation.
 type localPage struct {
 	address string // URL with the token
 	base    string
@@ -96,7 +96,7 @@ func (p *localPage) get(t *testing.T, address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// untilShows waits until a page contains all texts.
+// untilShows waits until a page contains all strings.
 func (p *localPage) untilShows(t *testing.T, path string, texts ...string) {
 	t.Helper()
 	until(t, 40*time.Second, path+" shows "+strings.Join(texts, ", "), func() (bool, string) {

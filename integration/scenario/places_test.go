@@ -35,7 +35,7 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// scenarioQueue is the queue of the scenarios. It decides which scenario starts next.
+// scenarioQueue is the scenarios' queue. It decides which scenario starts next.
 type scenarioQueue struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ type scenarioQueue struct {
 	ended   int
 }
 
-// queue is the queue of all scenarios. By default, it runs four at a time, because more would exceed their time limits
+// queue is the queue for all scenarios. By default, it runs four at a time, because more would exceed their time limits
 // on two slow cores.
 var queue = newLine(4)
 

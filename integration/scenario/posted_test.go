@@ -20,7 +20,7 @@ import (
 // postedEvents records the Events that a publisher posted to a webhook, as "severity Kind/name reason". It is safe
 // for concurrent use.
 type postedEvents struct {
-	reasons []string // reasons of the posted Events
+	reasons []string // the posted Events' reasons
 
 	mu   sync.Mutex // guards the fields below
 	seen []string

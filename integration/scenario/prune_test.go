@@ -91,7 +91,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	}
 }
 
-// backdate changes the record of unused manifests as if prune had recorded them long ago.
+// backdate changes the list of unused manifests as if prune had recorded them long ago.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
@@ -193,7 +193,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	if code != 0 || !strings.Contains(output, "bundle, superseded") {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)
 	}
-	// The direct predecessor of the newest bundle must not be removed.
+	// The newest bundle's direct predecessor must not be removed.
 	for i, want := range []bool{false, false, true} {
 		if got := has(t, f, "runtimes/berlin", old[i].Descriptor.Digest.String()); got != want {
 			t.Errorf("bundle %d exists: %v, want %v\n%s", i, got, want, output)
@@ -203,8 +203,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Errorf("content was removed when first found unused\n%s", output)
 	}
 
-	// A month later, prune removes unused shared manifests, and the manifests of runtimes that an operator declared
-	// gone.
+	// A month later, prune removes unused shared manifests, and manifests for runtimes that an operator declared gone.
 	backdate(t, f)
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)

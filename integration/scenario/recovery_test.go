@@ -53,7 +53,7 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	return found
 }
 
-// countStarts counts the starts of the agent.
+// countStarts counts how often the agent starts.
 func countStarts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
 
 func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
@@ -153,7 +153,7 @@ func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
 
-// loseDefinitions deletes CRDs of the agent's kinds. The returned function waits until the agent has restored them.
+// loseDefinitions deletes CRDs for the agent's kinds. The returned function waits until the agent has restored them.
 func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
 	t.Helper()
 	var lost []*unstructured.Unstructured

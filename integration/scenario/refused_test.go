@@ -60,7 +60,8 @@ func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string,
 	}
 }
 
-// untilBothReport waits until the Kyma's condition has the reason and all texts in control plane and runtime.
+// untilBothReport waits until the Kyma's condition has the reason and contains all strings in control plane and
+// runtime.
 func untilBothReport(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
@@ -175,7 +176,7 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until control plane and runtime show a module with the version, the state and all texts.
+// untilBothShow waits until control plane and runtime show a module with the version, the state and all strings.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

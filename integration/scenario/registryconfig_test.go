@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// registryUsers are the users of docs/guides/registry with their passwords.
+// registryUsers are the users in docs/guides/registry.md with their passwords.
 var registryUsers = map[string]string{"publisher": "p", "pruner": "d", "releaser": "m", "berlin": "b", "tokyo": "t"}
 
 // registryExample is a registry with a configuration from docs/guides/registry.

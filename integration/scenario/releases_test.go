@@ -71,7 +71,7 @@ func releases(t *testing.T) []supported {
 	return all
 }
 
-// programsAt builds the programs of a commit.
+// programsAt builds a commit's programs.
 func programsAt(t *testing.T, commit string) fleet.Binaries {
 	t.Helper()
 	programs, err := fleet.BuildAt(t.Context(), commit)

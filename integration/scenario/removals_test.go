@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// limitedFleet is a fleet of two runtimes. The publisher allows module removals in one runtime at a time.
+// limitedFleet is a fleet with two runtimes. The publisher allows module removals in one runtime at a time.
 type limitedFleet struct {
 	t    *testing.T
 	f    *fleet.Fleet
@@ -26,8 +26,7 @@ type limitedFleet struct {
 	uids []types.UID
 }
 
-// untilHeld waits until the removal of a module waits for approval, for the given reason. It returns the ID of the
-// removal.
+// untilHeld waits until a module's removal waits for approval, for the given reason. It returns the removal's ID.
 func (g *limitedFleet) untilHeld(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// untilRemovalHeld waits until the removal of a module from a number of runtimes waits for approval. It returns the ID
-// of the removal.
+// untilRemovalHeld waits until a module's removal from a number of runtimes waits for approval. It returns the
+// removal's ID.
 func untilRemovalHeld(t *testing.T, f *fleet.Fleet, module string, runtimes int) (id string) {
 	t.Helper()
 	until(t, time.Minute, "the removal waits for approval", func() (bool, string) {
@@ -53,9 +53,8 @@ func hasMailer(t *testing.T, r *fleet.Runtime) bool {
 	return err == nil && installed.DeletionTimestamp.IsZero()
 }
 
-// An operator removes a module from the channel of all runtimes. One approval covers the whole rollout of the removal.
-// The canary loses the module first, the other runtimes after the soak time, and undo restores the module in all of
-// them.
+// An operator removes a module from all runtimes' channel. One approval covers the removal's whole rollout. The canary
+// loses the module first, the other runtimes after the soak time, and undo restores the module in all of them.
 func TestModuleIsRemovedFromAChannelInWaves(t *testing.T) {
 	ctx, rollout := t.Context(), "mailer-regular-removed-1"
 	const soak = 15 * time.Second

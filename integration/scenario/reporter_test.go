@@ -102,7 +102,7 @@ func (r *reporter) record() (*v1beta2.Kyma, error) {
 	return kyma, r.fleet.Control.Get(r.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: r.id}, kyma)
 }
 
-// untilReporting waits until the Kyma's Reporting condition contains a text.
+// untilReporting waits until the Kyma's Reporting condition contains the given text.
 func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 	r.t.Helper()
 	var kyma *v1beta2.Kyma

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The test counts the agent's requests in the audit log of the runtime's API server, including leases, Events and
-// reports. The counts do not depend on the machine's load.
+// The test counts the agent's requests in the runtime API server's audit log, including leases, Events and reports. The
+// counts do not depend on the machine's load.
 func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

@@ -20,7 +20,7 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is a short offlineAfter that is still longer than the delay of reports on a busy machine.
+// soonOffline is a short offlineAfter that is still longer than report delays on a busy machine.
 const soonOffline = 15 * time.Second
 
 // stages returns rollout settings with a canary wave and a wave for all other runtimes. change can modify both waves.
@@ -278,7 +278,7 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 
 func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	ctx := t.Context()
-	// Versions 1.9.0 and 2.0.0 require downtime. Only runtimes of plan "calm" have a window before 2099.
+	// Versions 1.9.0 and 2.0.0 require downtime. Only runtimes with plan "calm" have a window before 2099.
 	f := startFleetWithWindows(t)
 	canaries, others := simulate(t, f, 1, 3)
 	for _, s := range slices.Concat(canaries, others[:2]) {
@@ -295,7 +295,7 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, secondRollout, "the second rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
-	// Close the window of these runtimes, so that an upgrade would have to wait.
+	// Close these runtimes' window, so that an upgrade would have to wait.
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "busy")
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runbook returns the shell blocks of docs/runbooks/NAME.
+// runbook returns the shell blocks in docs/runbooks/NAME.
 func runbook(t *testing.T, name string) []guides.Block {
 	t.Helper()
 	blocks, err := guides.Read(filepath.Join(checkout, "docs", "runbooks", name))
@@ -78,7 +78,7 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// The test follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the stolen key.
+// The test follows docs/runbooks/stolen-keys.md for every key in a fleet and then attacks with the stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
 	suite.Long(t) // the short suite runs TestRunbookForStolenKeysOutsideTheFleetWorks
 	ctx := t.Context()
@@ -196,7 +196,7 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// checkKeyIsUseless checks that the stolen key is useless after the steps of its section.
+// checkKeyIsUseless checks that the stolen key is useless after the steps in its section.
 func checkKeyIsUseless(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {

@@ -92,7 +92,7 @@ func offerSamples(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
-// setChannels sets the versions of module scaler in channels regular and fast.
+// setChannels sets module scaler's versions in channels regular and fast.
 func setChannels(t *testing.T, f *fleet.Fleet, regular, fast string) {
 	t.Helper()
 	v := scaler(f, regular)
@@ -127,7 +127,7 @@ func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]str
 	return r
 }
 
-// managed returns an entry of spec.modules for a managed module.
+// managed returns a spec.modules entry for a managed module.
 func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
@@ -160,7 +160,7 @@ func change[T client.Object](t *testing.T, api client.Client, object T, how func
 	}))
 }
 
-// drift changes an object of module scaler, which the agent must correct.
+// drift changes one of module scaler's objects, which the agent must correct.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)

@@ -151,7 +151,7 @@ func wantInNoPlace(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, valu
 	}
 }
 
-// secretsWith returns the Secrets of a runtime that contain a value.
+// secretsWith returns a runtime's Secrets that contain a value.
 func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) {
 	t.Helper()
 	var all corev1.SecretList
@@ -260,7 +260,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		wantInNoPlace(t, f, runtimes, value)
 	}
-	// Check that the search itself works: it must find a text that these files are known to contain.
+	// Check that the search itself works: it must find text that these files are known to contain.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 2 {
 		t.Error("the search does not read the registry's data")
 	}

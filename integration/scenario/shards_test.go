@@ -133,7 +133,7 @@ func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string
 	return strings.Join(lines, "\n")
 }
 
-// holders returns the replica with the Lease of each shard, and the replica with the planner's Lease.
+// holders returns the replica that holds each shard's Lease, and the replica that holds the planner's Lease.
 func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -185,7 +185,7 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string, flags ...string) *c
 
 // The test divides a fleet among three replicas, kills some of them and adds another.
 func TestReplicasShareAFleetInShards(t *testing.T) {
-	suite.Long(t) // the short suite runs the tests of core/shard
+	suite.Long(t) // the short suite runs the tests in core/shard
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))
@@ -242,7 +242,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 
 	// A wave with runtimes from all shards must keep its concurrency limit while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
-	course.OfflineAfter.Duration = soonOffline // less than a takeover of shards takes
+	course.OfflineAfter.Duration = soonOffline // less time than taking over shards takes
 	must(t, f.CreatePolicy(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the second wave has started", func(s v1alpha1.RolloutStatus) bool {
@@ -278,7 +278,7 @@ func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
 	}
 }
 
-// wantEventsOnce checks that each Event of a rollout exists exactly once.
+// wantEventsOnce checks that each of a rollout's Events exists exactly once.
 func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList

@@ -48,7 +48,7 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	return f, replicas, runtimes
 }
 
-// The API server rejects some objects of the promotion's commit. In the long suite, the test kills the planner before
+// The API server rejects some objects in the promotion's commit. In the long suite, the test kills the planner before
 // the commit is applied completely.
 func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
@@ -68,8 +68,8 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			"regular, version: 1.8.0", 1),
 		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
 	})
-	// requested changes the module requests. Once the Kymas' statuses contain the new request, the shard has reconciled
-	// its Kymas after the commit was partially applied.
+	// requested changes the Kymas' module requests. Once the Kymas' statuses contain the new request, the shard has
+	// reconciled its Kymas after the commit was partially applied.
 	requested := func(modules ...string) {
 		t.Helper()
 		untilPartial(t, f, promoted)

@@ -31,7 +31,7 @@ type sharedFleet struct {
 // sharedRemovals are publisher flags that let several scenarios remove modules at the same time.
 var sharedRemovals = []string{"--set", "removal-count=3", "--set", "removal-window=3s"}
 
-// shared provides fleets for all scenarios without a fleet of their own.
+// shared provides fleets for all scenarios without their own fleet.
 var shared sharedFleets
 
 // take returns a new share and the function that ends it.

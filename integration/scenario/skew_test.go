@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carryWithRetry carries the runtime's newest bundle and report as files between programs of two versions. If the
-// publisher publishes another bundle in between, it tries again.
+// carryWithRetry carries the runtime's newest bundle and report as files between two program versions. If the publisher
+// publishes another bundle in between, it tries again.
 func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {
@@ -31,8 +31,8 @@ func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, a
 	})
 }
 
-// carry performs the steps of carryWithRetry once. It returns a description of the first failure, or "". It imports the
-// report into a separate repository, because the agent may have pushed a newer report.
+// carry performs carryWithRetry's steps once. It describes the first failure, or returns "". It imports the report into
+// a separate repository, because the agent may have pushed a newer report.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent flee
 	return ""
 }
 
-// untilFeatures waits until the Features condition of a Kyma has this status and reason.
+// untilFeatures waits until a Kyma's Features condition has this status and reason.
 func untilFeatures(t *testing.T, record func() (*v1beta2.Kyma, error), status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 90*time.Second, "condition Features is "+reason, func() (bool, string) {
@@ -111,8 +111,8 @@ func TestReleasedVersionsWorkWithTheCurrentVersion(t *testing.T) {
 // sidecars is a publisher flag that adds a setting to every bundle.
 const sidecars = "--set=runtime-namespace-label=istio-injection=enabled"
 
-// skew is a fleet with programs of two versions. Runtime berlin starts with an agent of an earlier release, and paris
-// with the current agent.
+// skew is a fleet with programs from two versions. Runtime berlin starts with an agent from an earlier release, and
+// paris with the current agent.
 type skew struct {
 	t               *testing.T
 	f               *fleet.Fleet
@@ -120,7 +120,7 @@ type skew struct {
 	berlin, paris   *fleet.Runtime
 }
 
-// checkAgentUpgrades runs the current publisher with agents of both versions, and then upgrades the older agent.
+// checkAgentUpgrades runs the current publisher with agents from both versions, and then upgrades the older agent.
 func (s *skew) checkAgentUpgrades() {
 	t, f := s.t, s.f
 	t.Helper()
@@ -152,8 +152,7 @@ func (s *skew) checkAgentUpgrades() {
 	must(t, s.berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// checkPublisherDowngrades runs the publisher of the earlier release with current agents, and then downgrades one
-// agent.
+// checkPublisherDowngrades runs the earlier release's publisher with current agents, and then downgrades one agent.
 func (s *skew) checkPublisherDowngrades() {
 	t, f := s.t, s.f
 	t.Helper()

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The registry's owner restores an old bundle between two runs of `publish`.
+// The registry's owner restores an old bundle between two `publish` runs.
 func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	runInQueue(t)
 	ctx := t.Context()
@@ -122,7 +122,7 @@ func readOnly(t *testing.T, dir string) *syscall.Credential {
 		return nil
 	}
 	const nobody = 65534
-	// The unprivileged user must be able to enter the parent of the test's folders.
+	// The unprivileged user must be able to enter the test folders' parent.
 	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
 	files, err := os.ReadDir(dir)
 	must(t, err)

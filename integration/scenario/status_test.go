@@ -70,7 +70,7 @@ func (o operator) try(args ...string) (string, int) {
 	return string(output), cmd.ProcessState.ExitCode()
 }
 
-// watched collects the output of a running command.
+// watched collects a running command's output.
 type watched struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer

@@ -44,7 +44,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 	return block[1]
 }
 
-// The test runs the commands of docs/guides/airgap.md.
+// The test runs the commands in docs/guides/airgap.md.
 func TestStockToolsMirrorAFleet(t *testing.T) {
 	suite.Long(t) // the short suite runs TestKilledExportAndImportResume and TestExportFileCanBeCompressedAndSplit
 	runInQueue(t)
@@ -81,7 +81,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt checks that the mirror has all content of a bundle, in the repositories that an agent with `--mirror
+// contentsAt checks that the mirror has all of a bundle's content, in the repositories that an agent with `--mirror
 // FROM=TO` reads.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runTakeover runs `kcp-publisher takeover` and returns its output. succeeds is the expected result of the command.
+// runTakeover runs `kcp-publisher takeover` and returns its output. succeeds is the command's expected result.
 func (l landscapeOf) runTakeover(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -44,7 +44,7 @@ func (l landscapeOf) prints(output string, all ...string) {
 	}
 }
 
-// runPageBlock runs a shell block of the migration guide.
+// runPageBlock runs a shell block from the migration guide.
 func (l landscapeOf) runPageBlock(block int, replaced ...string) string {
 	l.t.Helper()
 	page := blocksOf(l.t, "docs/guides/migrate-from-lifecycle-manager.md", 6)
@@ -110,7 +110,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 }
 
 func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
-	suite.Long(t) // the short suite runs the tests of both takeover packages with the recorded landscapes
+	suite.Long(t) // the short suite runs the tests in both takeover packages with the recorded landscapes
 	ctx := t.Context()
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)

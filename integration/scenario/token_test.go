@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// refusedAll matches the last output line of a check in which every attempt was refused.
+// refusedAll matches the last output line from a check in which every attempt was refused.
 var refusedAll = regexp.MustCompile(`(?m)^(\d+) of (\d+) attempts were refused$`)
 
 func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	// The name of runtime a is a prefix of this runtime's name.
+	// Runtime a's name is a prefix of this runtime's name.
 	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")

@@ -24,7 +24,7 @@ const minChannelTime = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
 
-// threeChannels sets the versions of scaler in channels dev, fast and regular.
+// threeChannels sets scaler's versions in channels dev, fast and regular.
 func threeChannels(t *testing.T, f *fleet.Fleet, dev, fast, regular string) {
 	t.Helper()
 	channels := []v1beta2.ChannelVersion{
@@ -46,7 +46,7 @@ func trainPolicy() *v1alpha1.PromotionPolicy {
 	}
 }
 
-// changeTrain changes the spec of the PromotionPolicy.
+// changeTrain changes the PromotionPolicy's spec.
 func changeTrain(t *testing.T, f *fleet.Fleet, change func(*v1alpha1.PromotionPolicySpec)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -71,7 +71,7 @@ func holdVersion(t *testing.T, f *fleet.Fleet, version, why string) {
 	must(t, f.Control.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// inTrain returns a channel's entry in the status of the PromotionPolicy.
+// inTrain returns a channel's entry in the PromotionPolicy's status.
 func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersion, string) {
 	t.Helper()
 	policy := &v1alpha1.PromotionPolicy{}
@@ -335,7 +335,7 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotateHold runs the documented kubectl command that starts or ends the hold of version 1.8.0. If kubectl is not
+// annotateHold runs the documented kubectl command that starts or ends the hold on version 1.8.0. If kubectl is not
 // installed, it writes the annotation itself.
 func annotateHold(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Without Git, the publisher promotes a version by an edit of the ModuleReleaseMeta.
+// Without Git, the publisher promotes a version by editing the ModuleReleaseMeta.
 func TestTrainPromotesByEditingTheReleaseMeta(t *testing.T) {
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "promotions.yaml"}})

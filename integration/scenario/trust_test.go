@@ -41,7 +41,7 @@ func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	})
 }
 
-// inForce returns the verified signed statement of the bundle that the agent applied.
+// inForce returns the verified signed statement for the bundle that the agent applied.
 func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	t.Helper()
 	var secret corev1.Secret

@@ -125,8 +125,8 @@ func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	}
 }
 
-// offerLamp creates an archive and ModuleTemplates of module lamp with the tutorial's command. simulate sets an
-// annotation on the Deployment of each version.
+// offerLamp creates an archive and ModuleTemplates for module lamp with the tutorial's command. simulate sets an
+// annotation on each version's Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
@@ -142,7 +142,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// As for a module team, the tutorial's test runs in a Go module of its own.
+// As for a module team, the tutorial's test runs in its own Go module.
 func TestModuleTeamRunsTrialFromItsOwnGoModule(t *testing.T) {
 	suite.Long(t)
 	runInQueue(t)

@@ -51,7 +51,7 @@ func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	if strings.Contains(text, "From the signed report") {
 		t.Errorf("the page shows objects to a user without the permission:\n%s", text)
 	}
-	// The component descriptor of scaler does not list images, but one of its objects uses an image.
+	// scaler's component descriptor does not list images, but one of its objects uses an image.
 	ann.untilShown("the viewer sees images", http.MethodGet, "/images", nil, http.StatusOK,
 		"greeter 1.0.0", "scaler 1.7.0")
 

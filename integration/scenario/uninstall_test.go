@@ -40,7 +40,7 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall runs the named blocks of the guide on a runtime, without the Helm commands.
+// uninstall runs the named blocks in the guide on a runtime, without the Helm commands.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// agentImage returns the reference of an agent image, with a digest.
+// agentImage returns an agent image reference with a digest.
 func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
@@ -134,8 +134,8 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentCondition(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// An agent that cannot reach the registry could never receive another image, so its image must be rolled back. Once the
-// registry is available again, the agent retries the image.
+// An agent that cannot reach the registry could never receive a different image, so its image must be rolled back. Once
+// the registry is available again, the agent retries the image.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	suite.Long(t) // the short suite runs TestBundleUpgradesAgentAndRollsBackABadImage
 	f := newFleet(t, fleet.Options{})

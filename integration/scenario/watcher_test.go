@@ -38,7 +38,7 @@ func config(name string, labels map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 }
 
-// watchEvents returns the messages of all Events about watched objects.
+// watchEvents returns the messages in all Events about watched objects.
 func watchEvents(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 	var events eventsv1.EventList
 	if err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)); err != nil {
@@ -226,7 +226,7 @@ func reportSequence(t *testing.T, r *fleet.Runtime) int64 {
 	return record.Status.Runtime.ReportSequence
 }
 
-// lamps returns the CRD of a kind that only this test uses.
+// lamps returns the CRD for a kind that only this test uses.
 func lamps() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

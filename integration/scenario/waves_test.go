@@ -58,7 +58,7 @@ func TestEmptyCanaryWaveHoldsTheVersion(t *testing.T) {
 
 var manifestPath = regexp.MustCompile(`/runtimes/([^/]+)/manifests/`)
 
-// The registry refuses the bundles of the first runtime that gets the version.
+// The registry refuses the bundles for the first runtime that gets the version.
 func TestUnpublishableRuntimeDoesNotStopTheRollout(t *testing.T) {
 	suite.Long(t) // the short suite runs TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent
 	ctx := t.Context()
@@ -103,7 +103,7 @@ func TestUnpublishableRuntimeDoesNotStopTheRollout(t *testing.T) {
 	}
 }
 
-// The second version fails while the rollout of the first one soaks and one runtime is offline.
+// The second version fails while the first version's rollout soaks and one runtime is offline.
 func TestFailedCanaryReturnsToTheSoakingVersion(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

@@ -90,7 +90,7 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// checkGuideConversion runs docs/guides/upgrade-and-skew.md on objects of another version.
+// checkGuideConversion runs docs/guides/upgrade-and-skew.md on objects with a different version.
 func checkGuideConversion(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
@@ -116,7 +116,7 @@ func checkRestored(t *testing.T, f *fleet.Fleet) {
 	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
-	// The publisher must restore the content of the webhook configuration.
+	// The publisher must restore the webhook configuration's content.
 	configuration := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
 	}

@@ -30,7 +30,7 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// startFleetWithWindows starts a fleet in which the maintenance window of runtimes with plan "calm" is open. All other
+// startFleetWithWindows starts a fleet in which the maintenance window for runtimes with plan "calm" is open. All other
 // runtimes have their window in 2099.
 func startFleetWithWindows(t *testing.T) *fleet.Fleet {
 	t.Helper()

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// objectVersions returns the resource versions of module scaler's objects and the generation of its Manifest. If two
-// results are equal, no object changed.
+// objectVersions returns the resource versions of module scaler's objects and its Manifest's generation. If two results
+// are equal, no object changed.
 func objectVersions(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -28,7 +28,7 @@ func objectVersions(t *testing.T, r *fleet.Runtime) string {
 	return fmt.Sprint(config.ResourceVersion, " ", deployment.ResourceVersion, " ", manifest.Generation)
 }
 
-// mountFrom mounts a blob from another runtime's repository, as the owner of the registry could.
+// mountFrom mounts a blob from another runtime's repository, as the registry's owner could.
 func mountFrom(t *testing.T, f *fleet.Fleet, to oras.Target, runtime string, d ocispec.Descriptor) {
 	t.Helper()
 	from, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(runtime))

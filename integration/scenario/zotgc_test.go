@@ -57,7 +57,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "still exists"
 	})
 
-	// `registry prune` must be able to delete the bundle of a removed runtime from zot.
+	// `registry prune` must be able to delete a removed runtime's bundle from zot.
 	f.Publisher().Stop()
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	gone.Finalizers = nil

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	flags := flag.NewFlagSet("slowmodule", flag.ExitOnError) // controller-runtime adds --kubeconfig to the default set
-	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the runtime")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig for the runtime")
 	_ = flags.Parse(os.Args[1:]) // exits on errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

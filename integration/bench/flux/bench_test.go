@@ -114,7 +114,7 @@ func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
 	ask(http.MethodGet, bundle)
 }
 
-func TestRequestsOfTheBenchmarkAreSubtracted(t *testing.T) {
+func TestBenchmarkRequestsAreNotCounted(t *testing.T) {
 	before, now := requests{All: 10, Writes: 4, DryRuns: 1}, requests{All: 40, Writes: 20, DryRuns: 5}
 	if got, want := now.since(before.plus(changes(12))), (requests{All: 18, Writes: 4, DryRuns: 4}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

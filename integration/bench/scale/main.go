@@ -63,14 +63,14 @@ func parse(args []string) (commandLine, error) {
 	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "interval at which agents check for a new bundle")
 	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "interval at which agents report if nothing changes")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "duration of the idle measurement")
-	flags.Int64Var(&limit, "memory-limit", 500, "memory limit of the publisher in the stage memory-limit, in MiB")
+	flags.Int64Var(&limit, "memory-limit", 500, "publisher's memory limit in the stage memory-limit, in MiB")
 	flags.IntVar(&c.Seen, "seen", 10000,
 		"number of runtimes of stage \"status\", up to 99999; runtimes beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "",
 		"flags for `kcp-publisher run` in addition to its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "",
 		"folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
-	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
+	flags.StringVar(&c.Out, "out", "bench", "folder for the results")
 	flags.BoolVar(&c.Notifications, "notifications", false,
 		"the registry notifies the publisher, and the publisher notifies the agents; both poll every "+short(rarePoll)+
 			", unless other flags set the intervals")

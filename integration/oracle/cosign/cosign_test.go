@@ -1,4 +1,4 @@
-// Package cosign runs the commands of docs/guides/provenance.md on artifacts in a real registry. crane, jq (gojq) and
+// Package cosign runs the commands in docs/guides/provenance.md on artifacts in a real registry. crane, jq (gojq) and
 // cosign are built from their Go modules.
 package cosign
 
@@ -65,7 +65,7 @@ func must(t *testing.T, dir, name string, args ...string) string {
 	return out
 }
 
-// documented returns the commands of the page in order.
+// documented returns the page's commands in order.
 func documented(t *testing.T, checkout string) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(checkout, "docs", "guides", "provenance.md"))

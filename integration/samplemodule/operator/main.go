@@ -20,8 +20,8 @@ import (
 )
 
 func main() {
-	version := flag.String("module-version", "", "version of the module, for the status of each Beacon")
-	probes := flag.String("probe-address", ":8081", "bind address of the health probes")
+	version := flag.String("module-version", "", "module version, for each Beacon's status")
+	probes := flag.String("probe-address", ":8081", "bind address for the health probes")
 	flag.Parse()
 	if err := run(*version, *probes); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)

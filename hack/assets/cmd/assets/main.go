@@ -15,7 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	alerts := flag.Bool("alerts", true, "also obtain promtool for the tests of alerts")
+	alerts := flag.Bool("alerts", true, "also obtain promtool for the alert tests")
 	limit := flag.String("kubernetes", "",
 		"print only the folder with the programs of the oldest or newest supported version")
 	flag.Parse()
