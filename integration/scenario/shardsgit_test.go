@@ -68,9 +68,9 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			"regular, version: 1.8.0", 1),
 		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
 	})
-	// requested changes the Kymas' module requests. Once the Kymas' statuses contain the new request, the shard has
+	// requestModules changes the Kymas' module requests. Once the Kymas' statuses contain the new request, the shard has
 	// reconciled its Kymas after the commit was partially applied.
-	requested := func(modules ...string) {
+	requestModules := func(modules ...string) {
 		t.Helper()
 		untilPartial(t, f, promoted)
 		for _, s := range runtimes {
@@ -97,7 +97,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			t.Errorf("bundles were pushed for a partially applied commit: %v", pushed.bundles)
 		}
 	}
-	requested("scaler", "mailer")
+	requestModules("scaler", "mailer")
 
 	t.Run("commit of a killed planner is continued", func(t *testing.T) {
 		suite.Long(t)
@@ -109,7 +109,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 		replicas[successor].untilLogged(t, "failed to follow the repository")
 		t.Logf("the other replica had all shards and continued the commit %s after the planner was killed",
 			time.Since(killed).Round(100*time.Millisecond))
-		requested("scaler")
+		requestModules("scaler")
 	})
 
 	limitKymas(t, f, fmt.Sprint(shardRuntimes+2), fmt.Sprint(shardRuntimes))

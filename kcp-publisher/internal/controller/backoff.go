@@ -21,11 +21,11 @@ type registryBackoff struct {
 	fleet *fleetstate.Fleet
 
 	mu sync.Mutex // guards outage
-	// outage is the backoff of all runtimes. It is nil while the registry responds.
+	// outage is the backoff for all runtimes. It is nil while the registry responds.
 	outage *fleetstate.Backoff
 }
 
-// While the registry is available, the publisher logs the failures of at most maxLogged runtimes.
+// While the registry is available, the publisher logs failures for at most maxLogged runtimes.
 const maxLogged = 10
 
 // remainingDelay returns the remaining delay before the publisher tries the registry again for this Kyma, or 0.
@@ -77,8 +77,8 @@ func (b *registryBackoff) recordFailure(
 	return wait, false
 }
 
-// recordSuccess ends backoffs after a reconcile without failed registry requests. startedAt is the start of the
-// reconcile. usedRegistry is true if the reconcile sent a request to the registry. usedBoth is true if it used both of
+// recordSuccess ends backoffs after a reconcile without failed registry requests. startedAt is when the reconcile
+// started. usedRegistry is true if the reconcile sent a request to the registry. usedBoth is true if it used both of
 // the runtime's repositories, for bundles and for reports.
 func (b *registryBackoff) recordSuccess(
 	ctx context.Context, kyma types.NamespacedName, startedAt time.Time, usedRegistry, usedBoth bool,
@@ -101,8 +101,8 @@ func (b *registryBackoff) retire() {
 	b.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// endOutage ends the registry outage. requestedAt is the time of a successful request. A request from before the outage
-// does not end it.
+// endOutage ends the registry outage. requestedAt is when a successful request was sent. A request from before the
+// outage does not end it.
 func (b *registryBackoff) endOutage(ctx context.Context, requestedAt time.Time) {
 	if b.outage != nil && requestedAt.Before(b.outage.Since) {
 		return

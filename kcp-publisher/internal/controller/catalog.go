@@ -57,7 +57,7 @@ func (c *Catalog) isChanging() bool {
 	return c.inProgress.Load() > 0 || c.endedChanges.Load() != c.readChanges.Load()
 }
 
-// Snapshot returns the latest snapshot of the catalog, or nil before the first read.
+// Snapshot returns the latest catalog snapshot, or nil before the first read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
 // Reconcile reads all catalog objects and stores a new snapshot.
@@ -114,7 +114,7 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 			"cause", w.Err.Error())
 		if c.Events != nil {
 			object := &metav1.PartialObjectMetadata{
-				// kubectl describe finds the Events of an object by its UID.
+				// kubectl describe finds an object's Events by its UID.
 				ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name, UID: w.UID},
 			}
 			object.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(w.Kind))

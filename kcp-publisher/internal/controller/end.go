@@ -106,7 +106,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	return nil
 }
 
-// updateStatus sets the status of the reconciled Kyma. It returns false if the status does not have to be written.
+// updateStatus sets the reconciled Kyma's status. It returns false if the status does not have to be written.
 func (k *Kymas) updateStatus(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:

@@ -11,7 +11,7 @@ import (
 // LeaseName is the name of the publisher's Lease if the flag --watch-label-selector is not set.
 const LeaseName = "kcp-publisher.kyma-pull.dev"
 
-// eventNote shortens a text to the length that the API server accepts in Events.
+// eventNote shortens text to the length that the API server accepts in Events.
 func eventNote(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// expiryNotices contains the periods before the expiry of the root of trust. The publisher emits an Event at the start
-// of each period.
+// expiryNotices contains the periods before the root of trust expires. The publisher emits an Event at the start of
+// each period.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// manifestsPoll is the interval at which the publisher checks whether Manifests of a deleted module still exist.
+// manifestsPoll is the interval at which the publisher checks whether a deleted module's Manifests still exist.
 const manifestsPoll = 10 * time.Second
 
 // If the publisher lacks the permission to remove a finalizer, it retries after rightsPoll.

@@ -19,7 +19,7 @@ import (
 // KeyOptions configures the folder with the publisher's keys.
 type KeyOptions struct {
 	Folder keys.Folder
-	// Interval is the time between two checks of the folder.
+	// Interval is the interval between folder checks.
 	Interval time.Duration
 	// Tokens contains the secrets from which enrollment tokens are derived. They come from the same folder as the keys.
 	Tokens trust.TokenSecrets
@@ -27,8 +27,7 @@ type KeyOptions struct {
 	Lease string
 }
 
-// Keys reloads the folder with the publisher's keys when it changes, and publishes every new version of the root of
-// trust.
+// Keys reloads the folder with the publisher's keys when it changes, and publishes every new root of trust version.
 type Keys struct {
 	KeyOptions
 	Publisher *publish.Publisher
@@ -45,7 +44,7 @@ type Keys struct {
 	mustReconcile bool
 }
 
-// rootWarning is how long before the expiry of the root of trust the publisher starts to log a daily warning.
+// rootWarning is how long before the root of trust expires the publisher starts to log a daily warning.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokenSecrets() trust.TokenSecrets {
@@ -94,7 +93,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// reloadKeys loads the keys if the folder has changed, and publishes new versions of the root of trust.
+// reloadKeys loads the keys if the folder has changed, and publishes new root of trust versions.
 func (k *Keys) reloadKeys(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package controller runs the controllers of the control plane. They publish each runtime's bundle and update each
-// Kyma's status. They read objects, call the packages in internal/core, which perform no I/O, and write the results.
+// Package controller runs the control plane's controllers. They publish each runtime's bundle and update each Kyma's
+// status. They read objects, call the packages in internal/core, which perform no I/O, and write the results.
 package controller
 
 import (
@@ -87,9 +87,9 @@ func (k *Kymas) currentView() *plan.View {
 	return view
 }
 
-// lastBundleView returns the catalog for the last bundle of a deleted Kyma if the catalog has been changing for a long
-// time. The last bundle does not contain modules, so it does not depend on the change. For any other Kyma,
-// lastBundleView returns nil.
+// lastBundleView returns the catalog for a deleted Kyma's last bundle if the catalog has been changing for a long time.
+// The last bundle does not contain modules, so it does not depend on the change. For any other Kyma, lastBundleView
+// returns nil.
 func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() ||
 		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldTimeout {

@@ -71,8 +71,8 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 // addFailing adds to the number of runtimes in a backoff. The shards in a process share this metric.
 func addFailing(change int) { registryFailing.Add(float64(change)) }
 
-// otherReason is the metric label value for unknown reasons. Runtimes can report any text as a reason, so these texts
-// must not become label values.
+// otherReason is the metric label value for unknown reasons. Runtimes can report any text as a reason, so this text
+// must not become a label value.
 const otherReason refusal.Reason = "(other)"
 
 // publishToAppliedBuckets contains histogram buckets from one second to one day. The shortest are for agents that

@@ -25,9 +25,8 @@ func maxQuietTime(agent, report, poll time.Duration) time.Duration {
 	return quiet + quiet/10
 }
 
-// warnOfflineAfter emits an Event if the offlineAfter of a RolloutPolicy is so short that healthy runtimes count as
-// offline. It emits one Event per generation of the policy. At the first check after the process started, it only logs
-// the problem.
+// warnOfflineAfter emits an Event if a RolloutPolicy's offlineAfter is so short that healthy runtimes count as offline.
+// It emits one Event per policy generation. At the first check after the process started, it only logs the problem.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.remote != nil {
 		return // with shards, the planner checks the policies

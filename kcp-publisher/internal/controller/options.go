@@ -29,7 +29,7 @@ type Options struct {
 	PollInterval time.Duration
 	// DeletionTimeout limits the time that a deleted Kyma waits for its runtime to remove all modules.
 	DeletionTimeout time.Duration
-	// Rules contains the configuration of the fleet that does not change while the publisher runs.
+	// Rules contains the fleet's configuration that does not change while the publisher runs.
 	Rules      plan.Rules
 	Signatures SignatureOptions
 	// Git is the connection to the repository from which the control plane's objects are applied, or nil.
@@ -45,18 +45,18 @@ type Options struct {
 	ImagePullSecret types.NamespacedName
 	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
-	// TrustAuthors makes the publisher apply all settings of Kymas. If it is false, the publisher applies restricted
+	// TrustAuthors makes the publisher apply all settings on Kymas. If it is false, the publisher applies restricted
 	// settings only if an admission policy in the API server checks the authors' permissions.
 	TrustAuthors bool
 	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
 	// Limits contains the limits up to which modules can be removed without an operator's approval.
 	Limits removal.Limits
-	// Slimmer reduces the memory of cached Kymas and of reports.
+	// Slimmer reduces the memory for cached Kymas and reports.
 	Slimmer *Slimmer
 	// Metrics contains the numbers of runtimes and modules of all shards in this process.
 	Metrics *FleetMetrics
-	// Concurrency is the maximum number of concurrent reconciles of Kymas.
+	// Concurrency is the maximum number of Kymas to reconcile concurrently.
 	Concurrency int
 }
 
@@ -70,7 +70,7 @@ type Git interface {
 	// commit completely applied, or zero. RequestComparison requests a new comparison.
 	ComparedAt() time.Time
 	RequestComparison()
-	// ApprovedAt returns the time at which the current commit approved the removal of a module from a Kyma, or zero.
+	// ApprovedAt returns when the current commit approved removing a module from a Kyma, or zero.
 	ApprovedAt(kyma types.UID, module string) time.Time
 }
 

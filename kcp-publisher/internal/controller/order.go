@@ -47,7 +47,7 @@ func (k *Kymas) priorityHandler() handler.EventHandler {
 		}}
 }
 
-// priorityOf returns the priority of the next reconcile after a poll or a notification.
+// priorityOf returns the priority for the next reconcile after a poll or a notification.
 func (k *Kymas) priorityOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().IsAwaited(plan.RuntimeID(kyma)) {
 		return new(priorityAwaited)

@@ -37,7 +37,7 @@ type pass struct {
 	// kyma is the object in the cache. It must not be modified before the method copyKyma is called. before is the Kyma
 	// as stored in the API server.
 	kyma, before *v1beta2.Kyma
-	// requested is the value of the annotation with which an operator requested this reconcile, or empty.
+	// requested is the value of the annotation that an operator used to request this reconcile, or empty.
 	requested string
 	// postponedTo is the time to which this reconcile postponed reading the report. isFirstCheck is true if this process
 	// checks the published bundle for the first time.
@@ -143,7 +143,7 @@ func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {
 	}
 	p.facts.Admitted = reconcile.Yes
 	p.input.Version = kyma.ResourceVersion // adding the finalizer has changed the resource version
-	// Only the first read of a report can be postponed, so later reconciles skip the expensive comparison.
+	// Only reading the first report can be postponed, so later reconciles skip the expensive comparison.
 	known := k.reports.lastKnown(kyma)
 	if p.facts.HasView && known.AskedAt.IsZero() && k.canPostpone(p.before, kyma, p.status, p.input) {
 		p.isFirstCheck = known.PostponedTo.IsZero()

@@ -24,7 +24,7 @@ type PlannerOptions struct {
 	Namespace string
 	// Restricted lists the modules that require a kymaSelector to be visible.
 	Restricted []string
-	// Shards is the number of shards of the fleet.
+	// Shards is the number of shards in the fleet.
 	Shards int
 	// Selected is true if a label selector is configured, so that some Kymas do not belong to any shard.
 	Selected bool
@@ -39,12 +39,12 @@ type PlannerOptions struct {
 	// Follow starts to follow the Git repository and returns the connection to it. hold and stop are the Planner's methods
 	// Hold and Stop. Follow is nil if no Git repository is configured.
 	Follow func(hold func() (release func()), stop func(context.Context) error) (*PlannedGit, error)
-	// ReportTimes returns the data that a shard last sent about the report times of its runtimes, or nil.
+	// ReportTimes returns the data that a shard last sent about its runtimes' report times, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted
+	// TrustAuthors makes the planner apply all settings on Kymas. If it is false, the planner applies restricted
 	// settings only if an admission policy in the API server checks the authors' permissions.
 	TrustAuthors bool
 }
@@ -113,7 +113,7 @@ func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.ShardOf(plan.ClaimedRuntimeID(kyma), p.Shards)], p.Now())
 }
 
-// Start runs until the context ends. While a rollout is active, it regularly reads the report times of all shards.
+// Start runs until the context ends. While a rollout is active, it regularly reads all shards' report times.
 func (p *Planner) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardReadInterval)
 	defer tick.Stop()
@@ -130,7 +130,7 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// readReportTimes reads the report times of all shards. If it cannot read a shard's report times, it keeps the shard's
+// readReportTimes reads all shards' report times. If it cannot read a shard's report times, it keeps the shard's
 // previous ones.
 func (p *Planner) readReportTimes(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
@@ -160,7 +160,7 @@ func (p *Planner) readReportTimes(ctx context.Context) {
 	}
 }
 
-// shardLabels sets the shard label of each Kyma, so that each shard caches only its own Kymas.
+// shardLabels sets the shard label on each Kyma, so that each shard caches only its own Kymas.
 type shardLabels struct {
 	client client.Client
 	shards int

@@ -76,7 +76,7 @@ func (p *Planner) Stop(ctx context.Context) error {
 	return p.git.Acknowledged(ctx)
 }
 
-// announceState announces the result of an evaluation with this catalog. If the catalog has changed since then, it does
+// announceState announces an evaluation's result with this catalog. If the catalog has changed since then, it does
 // nothing, because another evaluation follows.
 func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
 	p.announcing.mu.Lock()
@@ -89,7 +89,7 @@ func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot
 	return p.sendAnnouncement(ctx)
 }
 
-// announceAgain announces changes of the commit between two evaluations.
+// announceAgain announces changes to the commit between two evaluations.
 func (p *Planner) announceAgain(ctx context.Context) {
 	if p.git == nil {
 		return
@@ -137,7 +137,7 @@ func (p *Planner) sendAnnouncement(ctx context.Context) error {
 	return p.Announce(ctx, a)
 }
 
-// sendApprovals stores the approvals of the current commit and returns their digest.
+// sendApprovals stores the current commit's approvals and returns their digest.
 func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) {
 	data, digest, err := p.git.Approvals().Encode()
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next reconcile,
 	// which publishes the bundle.
 	publishDelay = 50 * time.Millisecond
-	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. During this time, the
-	// publisher pushes bundles for other runtimes, which is more urgent.
+	// statusDelay is the delay between pushing a bundle and updating the Kyma's status. During this time, the publisher
+	// pushes bundles for other runtimes, which is more urgent.
 	statusDelay = 300 * time.Millisecond
 )
 

@@ -123,8 +123,8 @@ func (k *Kymas) writeRefusedStatus(ctx context.Context, before, after *v1beta2.K
 	return k.replaceStatus(ctx, before, after)
 }
 
-// statusPatch returns a JSON patch that replaces the whole status of a Kyma. A merge patch costs the API server about
-// the same CPU time (stage "baselines" of `make bench-fleet`), but the publisher would have to compute the difference.
+// statusPatch returns a JSON patch that replaces a Kyma's whole status. A merge patch costs the API server about the
+// same CPU time (stage "baselines" of `make bench-fleet`), but the publisher would have to compute the difference.
 //
 // The patch contains the Kyma's resource version. A publisher with an outdated Kyma gets a conflict and cannot
 // overwrite newer data. Both operations succeed for every Kyma, so an outdated Kyma never looks like an invalid status.

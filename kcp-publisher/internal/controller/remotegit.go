@@ -126,8 +126,8 @@ func (p *RemotePlanner) ComparedAt() time.Time {
 // RequestComparison asks the planner to compare the control plane with the newest commit.
 func (p *RemotePlanner) RequestComparison() { p.Git.Compare() }
 
-// ApprovedAt returns the time at which an operator approved the removal of a module from a Kyma for the current commit.
-// It returns zero if the removal is not approved.
+// ApprovedAt returns when an operator approved removing a module from a Kyma for the current commit. It returns zero if
+// the removal is not approved.
 func (p *RemotePlanner) ApprovedAt(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,8 +158,8 @@ func (p *RemotePlanner) requestEvaluations(ctx context.Context, evaluate chan<- 
 	}
 }
 
-// caches compares the cached Kymas and Watchers of a shard with the API server. The other objects of a commit do not
-// need a comparison, because the planner's announcement contains their digest.
+// caches compares a shard's cached Kymas and Watchers with the API server. The other objects in a commit do not need a
+// comparison, because the planner's announcement contains their digest.
 type caches struct {
 	cached, direct client.Reader
 	namespace      string
@@ -205,10 +205,10 @@ type version struct {
 	resource string
 }
 
-// metadataPageSize is the number of objects in one page of a list request. It limits the memory of the request.
+// metadataPageSize is the number of objects in one page of a list request. It limits the request's memory.
 const metadataPageSize = 500
 
-// listLive lists the objects of a kind from the API server instead of a cache, so that the result contains all earlier
+// listLive lists a kind's objects from the API server instead of a cache, so that the result contains all earlier
 // changes.
 func (c *caches) listLive(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
 	all := versions{objects: map[string]version{}}

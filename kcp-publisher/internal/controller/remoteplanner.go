@@ -136,5 +136,5 @@ func (p *RemotePlanner) isActive() bool {
 	return known && announced.Active
 }
 
-// ReportTimesWriter sends the report times of a shard to the planner. data is the encoded shard.ReportTimes.
+// ReportTimesWriter sends a shard's report times to the planner. data is the encoded shard.ReportTimes.
 type ReportTimesWriter func(ctx context.Context, data []byte) error

@@ -24,9 +24,9 @@ import (
 
 const (
 	// After the first removal, the publisher waits for removalDelay, so that it can decide about related removals
-	// together, for example while a user changes the labels of many Kymas one after the other.
+	// together, for example while a user changes labels on many Kymas one after the other.
 	removalDelay = time.Second
-	// A decision about the removals of the whole fleet is reused for decisionCacheTime.
+	// A decision about the whole fleet's removals is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second
 	// maxAnnounced limits the number of modules in one Event, because a report can contain invented modules.
 	maxAnnounced = 10
@@ -48,8 +48,8 @@ type removalJudge struct {
 	// firstSeen contains the time at which each pending removal was first seen.
 	firstSeen    map[removal.Removal]time.Time
 	lastDecision removalDecision
-	// deletedRemovals maps the recently allowed removals of deleted Kymas to the time of the decision. They still count
-	// toward the limits.
+	// deletedRemovals maps the recently allowed removals for deleted Kymas to the time of the decision. They still
+	// count toward the limits.
 	deletedRemovals map[removal.Removal]time.Time
 	// announcedText is the text of the last Event about removals that wait for approval.
 	announcedText string

@@ -23,12 +23,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// reportReader fetches and verifies the latest report of each runtime. It is safe for concurrent use.
+// reportReader fetches and verifies each runtime's latest report. It is safe for concurrent use.
 type reportReader struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
-	// slimmer reduces the memory of the reports: it stores equal parts of several reports only once.
+	// slimmer reduces the memory for reports: it stores equal parts of several reports only once.
 	slimmer *Slimmer
 
 	mu sync.Mutex // guards startedAt
@@ -177,7 +177,7 @@ func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 }
 
 // unrecordedUntil returns the latest time at which the previous publisher process may have received a report without
-// writing it to the Kyma's status. It returns zero if this process has already accepted a report of the runtime.
+// writing it to the Kyma's status. It returns zero if this process has already accepted a report from the runtime.
 func (r *reportReader) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.lastKnown(kyma)
 	r.mu.Lock()
@@ -241,7 +241,7 @@ func (r *reportReader) storeReport(kyma *v1beta2.Kyma, newest fleetstate.Report)
 	r.fleet.EditCurrent(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the latest report of a Kyma's runtime. It emits Events about new information in the report.
+// fetchReport returns the latest report from a Kyma's runtime. It emits Events about new information in the report.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, maxAge time.Duration, reply *digestAnswer,
 ) (fleetstate.Report, error) {

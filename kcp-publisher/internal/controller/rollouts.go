@@ -33,7 +33,7 @@ type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the time between two evaluations of an active Rollout. Regular evaluations are necessary, because the
+	// Interval is the interval at which an active Rollout is evaluated. Regular evaluations are necessary, because the
 	// end of a soak time or a deadline does not trigger an event.
 	Interval time.Duration
 	Now      func() time.Time
@@ -46,7 +46,7 @@ type Rollouts struct {
 	// processed (state), and whether a rollout is active. It is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// maxQuiet is the result of maxQuietTime: the longest time between two reports of a healthy runtime.
+	// maxQuiet is the result of maxQuietTime: the longest time between two reports from a healthy runtime.
 	maxQuiet time.Duration
 	// members and checkedPolicies are only used by Reconcile. checkedPolicies contains the generation of each policy
 	// that warnOfflineAfter has checked.
@@ -74,7 +74,7 @@ func (r *Rollouts) View() *plan.View {
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
-		return ctrl.Result{}, nil // called again after the first read of the catalog
+		return ctrl.Result{}, nil // called again after the catalog was first read
 	}
 	if waits, result, err := r.mustWait(ctx); waits {
 		return result, err
@@ -102,7 +102,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var all []plan.Member
 	var round rollout.Round
-	// mayLackReports is true if another publisher process may have received a newer report of a runtime than this
+	// mayLackReports is true if another publisher process may have received a newer report from a runtime than this
 	// process knows.
 	var mayLackReports bool
 	if len(policies.Items)+len(rollouts.Items) > 0 {
@@ -206,7 +206,7 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// writeRollouts writes the Rollouts of an evaluation to the API server. This must succeed before activateView makes the
+// writeRollouts writes an evaluation's Rollouts to the API server. This must succeed before activateView makes the
 // evaluation effective.
 func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
 	for _, made := range slices.Clone(round.Create) {
@@ -275,8 +275,8 @@ func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) s
 	return ""
 }
 
-// nameConflictMessage returns the reason why an existing Rollout with the same name prevents the creation of a Rollout.
-// It returns "" if the cache does not contain the existing Rollout yet.
+// nameConflictMessage returns the reason why an existing Rollout with the same name prevents creating a Rollout. It
+// returns "" if the cache does not contain the existing Rollout yet.
 func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string {
 	at := slices.IndexFunc(before, func(old fleet.Rollout) bool { return old.Name == created.Name })
 	if at < 0 {
@@ -308,7 +308,7 @@ func (r *Rollouts) holdRefused(round *rollout.Round, refused *fleet.Rollout, rea
 	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(reason))
 }
 
-// writeStatus writes the status of a Rollout. It returns a conflict if the Rollout has changed since it was read.
+// writeStatus writes a Rollout's status. It returns a conflict if the Rollout has changed since it was read.
 func (r *Rollouts) writeStatus(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status

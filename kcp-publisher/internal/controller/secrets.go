@@ -123,7 +123,7 @@ func (k *Kymas) addSecrets(
 	return problem, nil
 }
 
-// runtimeSecrets converts Secrets of the control plane to the Secrets for a runtime's bundle. It omits invalid Secrets
+// runtimeSecrets converts the control plane's Secrets to the Secrets for a runtime's bundle. It omits invalid Secrets
 // and returns an error that lists them. If two Secrets would have the same name in the runtime, it omits the newer one.
 func runtimeSecrets(secrets []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(secrets), func(a, b corev1.Secret) int {
@@ -168,7 +168,7 @@ func newRuntimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 	}
 }
 
-// ownLabels returns the labels of a Secret without the labels that Kyma or kyma-pull use, such as those with the prefix
+// ownLabels returns a Secret's labels without the labels that Kyma or kyma-pull use, such as labels with the prefix
 // kyma-project.io.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)

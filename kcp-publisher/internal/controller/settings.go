@@ -134,8 +134,8 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// isEnforced reports whether the API server enforces the admission policy. It uses the result of the last probe if that
-// is recent enough.
+// isEnforced reports whether the API server enforces the admission policy. It uses the last probe's result if that is
+// recent enough.
 func (c *settingsClient) isEnforced(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

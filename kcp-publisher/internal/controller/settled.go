@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// After a reconcile that leaves no work pending, later reconciles of the Kyma are skipped until one of their inputs
+// After a reconcile that leaves no work pending, later reconciles for the Kyma are skipped until one of their inputs
 // changes. A complete reconcile follows after settledPolls poll intervals, because bundles and certificates must be
 // renewed. This period is at most maxSettled, or one poll interval if that is longer.
 const (
@@ -23,7 +23,7 @@ const (
 	maxSettled   = 5 * time.Minute
 )
 
-// settledUntil returns the time until which reconciles of the Kyma can be skipped if no input changes. It returns zero
+// settledUntil returns the time until which reconciles for the Kyma can be skipped if no input changes. It returns zero
 // if the next reconcile must not be skipped. If the runtime could count as silent earlier, it returns that time.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
@@ -70,8 +70,8 @@ func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, inpu
 	return true
 }
 
-// firstPoll returns the time of the first poll of a runtime's report. It is random, so that a new process does not read
-// all reports of the fleet at once.
+// firstPoll returns when to poll for a runtime's report first. It is random, so that a new process does not read all of
+// the fleet's reports at once.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
 }
@@ -83,8 +83,8 @@ const (
 	// If rollouts await reports from more than maxAwaited runtimes, the publisher reads each of these reports less
 	// often.
 	maxAwaited = 100
-	// The publisher reads the reports of idle runtimes less often: it multiplies the poll interval by restingFactor, up
-	// to maxRestingPoll.
+	// The publisher reads idle runtimes' reports less often: it multiplies the poll interval by restingFactor, up to
+	// maxRestingPoll.
 	restingFactor  = 2
 	maxRestingPoll = time.Minute
 )
@@ -115,8 +115,8 @@ func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// postponeRead returns the time to which the first read of a runtime's report is postponed. This is the proposed time,
-// or the time of an earlier call. It returns zero if the read cannot be postponed, because the report was already read
+// postponeRead returns the time to which reading a runtime's first report is postponed. This is the proposed time, or
+// the time from an earlier call. It returns zero if the read cannot be postponed, because the report was already read
 // or a notification about it has arrived.
 func (r *reportReader) postponeRead(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
 	known := r.lastKnown(kyma)

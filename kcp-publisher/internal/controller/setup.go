@@ -31,13 +31,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// indexRuntime is the name of the index of Kymas by runtime ID.
+// indexRuntime is the name of the Kyma index by runtime ID.
 const indexRuntime = "runtime"
 
 // eventSource is the name of the publisher in Events.
 const eventSource = "kcp-publisher"
 
-// New returns the controller of Kymas and adds all controllers of a publisher to the manager.
+// New returns the Kyma controller and adds all of a publisher's controllers to the manager.
 func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 	schema, err := kymaschema.New()
 	if err != nil {
@@ -125,8 +125,8 @@ func newRemotePlanner(mgr ctrl.Manager, o Options, fleet *fleetstate.Fleet, watc
 	}}
 }
 
-// newSecretCaches returns the caches of the Secrets for runtimes and of the image pull Secret. They are nil if the
-// publisher does not read these Secrets.
+// newSecretCaches returns the caches for runtimes' Secrets and for the image pull Secret. They are nil if the publisher
+// does not read these Secrets.
 func newSecretCaches(mgr ctrl.Manager, o Options) (secrets, pullSecrets cache.Cache, err error) {
 	if o.SecretsNamespace != "" {
 		if secrets, err = newSecretCache(mgr, o.SecretsNamespace); err != nil {
@@ -167,9 +167,9 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	}))
 }
 
-// maxRetryDelay is the maximum delay of a retry after an error from the API server, such as a rejected write during an
-// interruption of the lease. The default of controller-runtime is 17 minutes, so statuses would stay outdated for a
-// long time after the API server responds again.
+// maxRetryDelay is the maximum delay before a retry after an error from the API server, such as a rejected write while
+// the lease is interrupted. controller-runtime's default is 17 minutes, so statuses would stay outdated for a long time
+// after the API server responds again.
 const maxRetryDelay = time.Minute
 
 func newRetryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
@@ -238,8 +238,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers) error {
 		Complete(w)
 }
 
-// setUpRollouts adds the controller for Rollouts. Any report of a runtime can advance a Rollout. A shard also reacts to
-// the status of Rollouts, because the planner writes it.
+// setUpRollouts adds the controller for Rollouts. Any report from a runtime can advance a Rollout. A shard also reacts
+// to Rollouts' status, because the planner writes it.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts) error {
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
 	if r.remote != nil {

@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureOptions configures the verification of signatures. If Verifier is nil, the publisher does not verify
-// signatures.
+// SignatureOptions configures signature verification. If Verifier is nil, the publisher does not verify signatures.
 type SignatureOptions struct {
 	Verifier *signature.Verifier
 	// Namespace contains the Secrets with public keys.
@@ -28,8 +27,8 @@ type SignatureOptions struct {
 	Interval   time.Duration
 }
 
-// signatureKeys updates the keys and the policy of the signature verifier. The keys come from Secrets in the control
-// plane and the policy from a file.
+// signatureKeys updates the signature verifier's keys and policy. The keys come from Secrets in the control plane and
+// the policy from a file.
 type signatureKeys struct {
 	SignatureOptions
 	components *component.Reader

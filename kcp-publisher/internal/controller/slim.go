@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer reduces the memory of cached Kymas and reports. If several of them contain equal parts, such as lists of
+// Slimmer reduces the memory for cached Kymas and reports. If several of them contain equal parts, such as lists of
 // modules, it stores the part only once. It is safe for concurrent use.
 type Slimmer struct {
 	parts *memo.Memo[partKey, storedPart]
@@ -40,8 +40,8 @@ const (
 )
 
 const (
-	// maxPartsBytes limits the memory of the stored parts, and maxPartBytes the size of one part as JSON. Without
-	// limits, a runtime could fill the memory with its reports.
+	// maxPartsBytes limits the memory for stored parts, and maxPartBytes the size of one part as JSON. Without limits,
+	// a runtime could fill the memory with its reports.
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
 	// Parts that were not used for releaseInterval are dropped while the stored parts have more than releaseBytes.
@@ -166,8 +166,7 @@ func (s *Slimmer) slimRuntime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) slimReport(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.shareText(report.AgentVersion),
 		s.shareText(report.KubernetesVersion), s.shareText(report.Fleet)
-	// Drop the details of the report, because they can be large. Clients read them from the registry, not from this
-	// process.
+	// Drop the report's details, because they can be large. Clients read them from the registry, not from this process.
 	report.Report = report.WithoutDetails()
 	// Drop the certificate. It was only needed to find the key that signed the report.
 	report.Certificate = ""

@@ -76,8 +76,8 @@ type FleetMetrics struct {
 	counts map[fleetstate.Series]int
 }
 
-// metricsPart counts the runtimes of one shard, or all runtimes if the publisher does not use shards. While a Kyma
-// moves to another shard, both shards can count it.
+// metricsPart counts one shard's runtimes, or all runtimes if the publisher does not use shards. While a Kyma moves to
+// another shard, both shards can count it.
 type metricsPart struct {
 	all   *FleetMetrics
 	fleet *fleetstate.Fleet
@@ -226,16 +226,16 @@ func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.pendingSince.Unix()))
 }
 
-// totalCounts contains the totals of all parts.
+// totalCounts contains the totals for all parts.
 type totalCounts struct {
 	counted, pending int
-	// lastReport is the oldest last report time of all runtimes. pendingSince is the time since which a runtime has
-	// been waiting the longest for its next bundle.
+	// lastReport is the oldest among all runtimes' last report times. pendingSince is the time since which a runtime
+	// has been waiting the longest for its next bundle.
 	lastReport, pendingSince time.Time
 	ready                    bool
 }
 
-// sumParts adds up the counts of all parts. The caller must hold s.mu.
+// sumParts adds up all parts' counts. The caller must hold s.mu.
 func (s *FleetMetrics) sumParts() (all totalCounts) {
 	for p := range s.parts {
 		ready := p.isReady != nil && p.isReady()
@@ -275,9 +275,9 @@ func olderTime(a, b time.Time) time.Time {
 	return a
 }
 
-// applyTime returns the time between the creation of a bundle and the arrival of the first report that lists the bundle
-// as applied. before and after are consecutive statuses. isFirst is false if after does not contain such a report, or
-// if before already contained one.
+// applyTime returns the time from when a bundle was created until the first report that lists it as applied arrived.
+// before and after are consecutive statuses. isFirst is false if after does not contain such a report, or if before
+// already contained one.
 func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if !r.HasAppliedNewest() || r.Observed.Heard == nil || before.Runtime.HasApplied(r.Published.Digest) {

@@ -37,7 +37,7 @@ type Trains struct {
 	// isPartial is true if this publisher does not reconcile all Kymas in the namespace. In this case, it does not
 	// promote versions, because it does not know the state of all runtimes.
 	isPartial bool
-	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because
+	// interval is the interval at which all policies are evaluated. Regular evaluations are necessary, because
 	// runtimes' reports do not trigger events.
 	interval time.Duration
 	members  plan.MemberCache

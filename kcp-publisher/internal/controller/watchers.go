@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Watchers reads the Watcher objects, provides the valid ones for the bundles, and writes the status of all of them.
+// Watchers reads the Watcher objects, provides the valid ones for the bundles, and writes the status for all of them.
 type Watchers struct {
 	Client    client.Client
 	Namespace string

@@ -131,7 +131,7 @@ func readCached(
 	return stored, !known, nil
 }
 
-// Drop drops the cached data of a runtime. Callers must call it before they discard a Record.
+// Drop drops a runtime's cached data. Callers must call it before they discard a Record.
 func (r *Record) Drop() { r.resolution.Release() }
 
 // Newest returns a runtime's latest bundle without publishing another one, or nil if it found no valid bundle.
@@ -206,7 +206,7 @@ type Record struct {
 	// lastBundle is the bundle on which the runtime's next bundle is based, or nil. This process has pushed it or found it
 	// in the registry.
 	lastBundle *plan.PublishedBundle
-	// tag is the digest that the tag of the runtime's bundle had at the last check or push.
+	// tag is the digest that the tag for the runtime's bundle had at the last check or push.
 	tag digest.Digest
 	// checkedAt is the last time at which this process pushed lastBundle or found it in the registry. If it is zero, the
 	// next reconcile reads the registry.

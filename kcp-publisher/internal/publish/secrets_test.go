@@ -37,7 +37,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		last     *plan.PublishedBundle
 		secrets  *plan.RuntimeSecrets
 		change   func(*plan.Runtime)
-		there    []string // expected Secrets; nil if the last bundle's Secrets are kept
+		want     []string // expected Secrets; nil if the last bundle's Secrets are kept
 		removals []string
 		err      string
 	}{
@@ -104,7 +104,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("got error %v, want %q", err, c.err)
 			}
-			if c.there == nil {
+			if c.want == nil {
 				if c.last == nil && sealed != nil || c.last != nil && sealed != c.last.Predicate.Sealed {
 					t.Errorf("got %+v, want the last bundle's Secrets", sealed)
 				}
@@ -114,12 +114,12 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var there []string
+			var got []string
 			for _, s := range opened.Secrets {
-				there = append(there, s.Name)
+				got = append(got, s.Name)
 			}
-			if !slices.Equal(there, c.there) || !slices.Equal(opened.Removals, c.removals) {
-				t.Errorf("got Secrets %v and removals %v, want %v and %v", there, opened.Removals, c.there, c.removals)
+			if !slices.Equal(got, c.want) || !slices.Equal(opened.Removals, c.removals) {
+				t.Errorf("got Secrets %v and removals %v, want %v and %v", got, opened.Removals, c.want, c.removals)
 			}
 		})
 	}

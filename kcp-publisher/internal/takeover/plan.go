@@ -24,11 +24,11 @@ type Landscape struct {
 	Rules     plan.Rules
 }
 
-// Plan describes the takeover of one Kyma.
+// Plan describes one Kyma's takeover.
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
-	// Phase is the current phase of the takeover: none, adopt, clean, release, return or finished.
+	// Phase is the takeover's current phase: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
 	// Obstacles lists the reasons why the takeover cannot start. Remarks lists other messages.

@@ -33,7 +33,7 @@ const (
 	servingLifetime   = 90 * 24 * time.Hour
 )
 
-// certificates manages the Secret with the webhooks' CA and serving certificate. After a renewal of the CA, the API
+// certificates manages the Secret with the webhooks' CA and serving certificate. After the CA is renewed, the API
 // server also trusts the previous CA.
 type certificates struct {
 	// client reads from the API server, not from a cache.
@@ -43,7 +43,7 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// lastData is the data of the Secret after the last call of ensure. Only one goroutine uses it.
+	// lastData is the Secret's data after the last call to ensure. Only one goroutine uses it.
 	lastData map[string][]byte
 }
 
@@ -198,7 +198,7 @@ func newServing(
 func newTemplate(name string, now time.Time, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
-		// Start in the past, because the clock of the API server may be behind.
+		// Start in the past, because the API server's clock may be behind.
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life),
 	}
 }

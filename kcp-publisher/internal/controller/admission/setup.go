@@ -37,7 +37,7 @@ import (
 // Options configures the address at which the API server reaches the webhooks. Exactly one of Service and URL is
 // required.
 type Options struct {
-	// Namespace is the namespace of the Secret with the webhook certificates.
+	// Namespace is the namespace with the webhook certificates' Secret.
 	Namespace string
 	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the publisher's Service.
 	Service string
@@ -65,8 +65,8 @@ var convertedResources = []string{"kymas", "manifests", "moduletemplates", "watc
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// clientConfig returns the clientConfig of the webhook at a URL path. authorities contains the CA certificates that
-	// the API server must trust.
+	// clientConfig returns the clientConfig for the webhook at a URL path. authorities contains the CA certificates
+	// that the API server must trust.
 	clientConfig func(path string, authorities []byte) map[string]any
 }
 
@@ -102,7 +102,7 @@ func newHandler(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	// Do not use the HTTP server of controller-runtime, because it does not limit untrusted requests.
+	// Do not use controller-runtime's HTTP server, because it does not limit untrusted requests.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -277,7 +277,7 @@ func (r *registration) registerConversion(ctx context.Context, name string, auth
 		})
 }
 
-// registerValidation writes the configuration of the validating webhooks. While the publisher is down, the API server
+// registerValidation writes the configuration for the validating webhooks. While the publisher is down, the API server
 // accepts all objects.
 func (r *registration) registerValidation(ctx context.Context, authorities []byte) error {
 	const name = configurationName

@@ -24,7 +24,7 @@ import (
 // Key is the namespace and the name of a Kyma.
 type Key = types.NamespacedName
 
-// Fleet contains the in-memory state of all runtimes that a publisher process or one of its shards is responsible for.
+// Fleet contains the in-memory state for all runtimes that a publisher process or one of its shards is responsible for.
 // It is safe for concurrent use.
 type Fleet struct {
 	dropRecord     func(*publish.Record)
@@ -197,15 +197,15 @@ type Runtime struct {
 	UID    types.UID
 	ID     string
 	Report Report
-	// NotifiedCount counts the notifications about new reports of the runtime.
+	// NotifiedCount counts the notifications about new reports from the runtime.
 	NotifiedCount int64
 	ChangedCount  int64
 	// Settled is the last reconcile that left no work pending.
 	Settled SettledReconcile
 	Pending PendingWork
 	Backoff *Backoff
-	// changeEvents and problemEvents limit the rate of Events about the runtime's reports. They are nil before the
-	// first Event.
+	// changeEvents and problemEvents limit how often Events about the runtime's reports are emitted. They are nil
+	// before the first Event.
 	changeEvents, problemEvents *rate.Limiter
 	// pushLimit limits the rate of bundles that are published because of the runtime's reports. It is nil before the
 	// first bundle.
@@ -257,7 +257,7 @@ func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
 
 // PendingWork records whether the next reconcile of a Kyma must publish a bundle, and the start of that wait.
 type PendingWork struct {
-	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that
+	// IsNext is true between a change and the start of the next reconcile. Since is when the first change happened that
 	// is not in a published bundle yet, or zero.
 	IsNext bool
 	Since  time.Time
@@ -293,14 +293,14 @@ type Series struct{ Metric, First, Second, Third string }
 // CountedSeries contains the time series that count a runtime.
 type CountedSeries struct {
 	Series []Series
-	// LastReport is the time of the last report in the Kyma's status.
+	// LastReport is the last report's time in the Kyma's status.
 	LastReport time.Time
 }
 
-// Report is the latest report of a runtime that the publisher has read, and the result of its verification.
+// Report is a runtime's latest report that the publisher has read, with its verification result.
 type Report struct {
-	// AskedAt is the time of the publisher's last request for the digest of the runtime's latest report, or zero.
-	// PostponedTo is the time to which this process has postponed its first request, or zero.
+	// AskedAt is when the publisher last requested the digest of the runtime's latest report, or zero. PostponedTo is
+	// the time to which this process has postponed its first request, or zero.
 	AskedAt, PostponedTo time.Time
 	// NotifiedCount is the value that Runtime.NotifiedCount had at the time AskedAt.
 	NotifiedCount int64

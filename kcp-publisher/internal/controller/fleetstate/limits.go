@@ -45,22 +45,22 @@ func (r *Runtime) CountPush(now time.Time) {
 	r.pushLimit.AllowN(now, 1)
 }
 
-// MustHoldReports reports whether the publisher must not read new reports of the runtime now, because the runtime
+// MustHoldReports reports whether the publisher must not read new reports from the runtime now, because the runtime
 // recently received many bundles. Each new report can cause another bundle, and the publisher must sign and push it.
 func (r *Runtime) MustHoldReports(now time.Time) bool {
 	return r.pushLimit != nil && r.pushLimit.TokensAt(now) < 1
 }
 
-// The delay of a Backoff starts at MinDelay and grows up to MaxDelay.
+// A Backoff's delay starts at MinDelay and grows up to MaxDelay.
 const (
-	// The delay of a Backoff starts at MinDelay and grows up to MaxDelay.
+	// A Backoff's delay starts at MinDelay and grows up to MaxDelay.
 	MinDelay = time.Second
 	MaxDelay = time.Minute
 )
 
 // Backoff is a growing delay between requests to a registry after failed requests.
 type Backoff struct {
-	// Since is the start of the backoff, and Until is the end of the current delay.
+	// Since is when the backoff started, and Until is when the current delay ends.
 	Since, Until time.Time
 	delays       *backoff.ExponentialBackOff
 }
@@ -82,7 +82,7 @@ func (b *Backoff) RecordFailure(now time.Time) time.Duration {
 	return jitter.JitteredIntervalDuration(b.Until.Sub(now))
 }
 
-// Remaining returns the remaining time of the current delay. It returns 0 for a nil Backoff.
+// Remaining returns the remaining time in the current delay. It returns 0 for a nil Backoff.
 func (b *Backoff) Remaining(now time.Time) time.Duration {
 	if b == nil {
 		return 0

@@ -59,8 +59,8 @@ func hasRead(beat string, a shard.Announcement) bool {
 	return err == nil && number >= a.Number
 }
 
-// acknowledges reports whether the process with this heartbeat acknowledges announcements. A process of version 0.1.0
-// does not.
+// acknowledges reports whether the process with this heartbeat acknowledges announcements. Version 0.1.0 processes do
+// not.
 func acknowledges(beat string) bool { return len(strings.Fields(beat)) >= 3 }
 
 // asksToCompare reports whether a process requested a comparison with Git between two heartbeats.
@@ -85,8 +85,8 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 		same := a
 		if same.Number = b.ownAnnouncement.Number; same == *b.ownAnnouncement && b.wrote == same.Number {
 			b.mu.Unlock()
-			// The ConfigMap already contains this announcement. If another client removes it, the next read of the ConfigMap
-			// writes it again.
+			// The ConfigMap already contains this announcement. If another client removes it, the process writes it
+			// again when it next reads the ConfigMap.
 			return nil
 		}
 		a.Number = max(a.Number, b.ownAnnouncement.Number+1)
@@ -125,8 +125,8 @@ func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) err
 }
 
 // Acknowledged waits until no process uses an older announcement than this process's last one. It returns when all
-// processes have read the last announcement. It returns at the latest after OutdatedAfter, because processes do not use
-// older announcements after that time.
+// processes have read the last announcement. It waits at most OutdatedAfter, because processes do not use older
+// announcements after that time.
 func (b *Board) Acknowledged(ctx context.Context) error {
 	for {
 		done, err := b.acknowledged(time.Now())

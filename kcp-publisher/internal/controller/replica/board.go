@@ -1,6 +1,6 @@
 // Package replica coordinates the publisher processes (replicas) that share a fleet. In each process, it acquires and
-// releases the Leases of the shards and of the planner, and runs their work. It also reads and writes the ConfigMap
-// with the processes' heartbeats and the planner's announcement.
+// releases the shards' and the planner's Leases, and runs their work. It also reads and writes the ConfigMap with the
+// processes' heartbeats and the planner's announcement.
 package replica
 
 import (
@@ -92,8 +92,8 @@ type member struct {
 	hasChanged bool
 }
 
-// NewBoard returns the Board of a process. member is the name of this process. name is the name of the ConfigMap and of
-// the planner's Lease. When another process has received a notification about a new report, hinted is called with the
+// NewBoard returns a process's Board. member is this process's name. name is the name of the ConfigMap and the
+// planner's Lease. When another process has received a notification about a new report, hinted is called with the
 // runtime. hinted can be nil and must not block.
 func NewBoard(
 	api client.Client, namespace, name, member string, shards int, hinted func(runtimes []string),
@@ -203,8 +203,8 @@ func (b *Board) readConfigMap(ctx context.Context) error {
 	return nil
 }
 
-// storeContent copies the content of the ConfigMap to b. It returns this process's own announcement, and the fields of
-// dead processes, which must be removed from the ConfigMap.
+// storeContent copies the ConfigMap's content to b. It returns this process's own announcement, and the fields of dead
+// processes, which must be removed from the ConfigMap.
 func (b *Board) storeContent(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {
@@ -256,7 +256,7 @@ func (b *Board) lostMember(next map[string]member) bool {
 }
 
 // isSilent reports whether a process has stopped using announcements, because its heartbeat has not changed for
-// silentTimeout. Processes of version 0.1.0 use announcements without a heartbeat. The caller must hold b.mu.
+// silentTimeout. Version 0.1.0 processes use announcements without a heartbeat. The caller must hold b.mu.
 func (b *Board) isSilent(m member) bool {
 	return acknowledges(m.heartbeat) && b.readAt.Sub(m.changedAt) > silentTimeout
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A hint is the ID of a runtime about which this process has received a notification of a new report. Another process
-// may be responsible for the runtime, so each process writes its hints to the ConfigMap, at most once per
+// A hint is a runtime ID: this process has received a notification about a new report from this runtime. Another
+// process may be responsible for the runtime, so each process writes its hints to the ConfigMap, at most once per
 // hintsInterval. It removes them after hintsKept, when every process has read them. If a hint is lost, the responsible
 // process reads the report at its next poll.
 const hintsInterval, hintsKept = time.Second, 3 * time.Second
 
-// maxKeptHints is the maximum number of messages of one process in the ConfigMap.
+// maxKeptHints is the maximum number of messages from one process in the ConfigMap.
 const maxKeptHints = int(hintsKept/hintsInterval) + 1
 
 // outbox contains the hints that this process must send or has sent recently. For each other process, it also contains
@@ -70,7 +70,7 @@ func (b *Board) nextHints(now time.Time) (fields map[string]any, due bool) {
 	return map[string]any{hintsField + b.member: string(text)}, true
 }
 
-// receiveHints passes the new hints of other processes to b.hinted.
+// receiveHints passes other processes' new hints to b.hinted.
 func (b *Board) receiveHints(data map[string]string) {
 	if b.hinted == nil {
 		return

@@ -33,7 +33,7 @@ type Replica struct {
 	Parts *manager.Parts
 	// Shards is the number of shards in the fleet.
 	Shards int
-	// Leases returns the name of the Lease of a part.
+	// Leases returns the name of a part's Lease.
 	Leases func(part int) string
 	// RunPart runs a part until the context ends. It is called while this process holds the part's Lease.
 	RunPart func(ctx context.Context, part int, lease *manager.Lease) error
@@ -176,8 +176,7 @@ func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, l
 	}
 }
 
-// leaseCandidate is the Lease of a part. It lets the elector acquire the Lease only if the part is assigned to this
-// process.
+// leaseCandidate is a part's Lease. It lets the elector acquire the Lease only if the part is assigned to this process.
 type leaseCandidate struct {
 	*manager.Lease
 	replica *Replica

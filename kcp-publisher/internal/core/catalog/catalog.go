@@ -1,5 +1,5 @@
-// Package catalog indexes the ModuleTemplates and ModuleReleaseMetas of a control plane. It does not perform I/O and
-// does not depend on runtimes.
+// Package catalog indexes a control plane's ModuleTemplates and ModuleReleaseMetas. It does not perform I/O and does
+// not depend on runtimes.
 package catalog
 
 import (
@@ -68,7 +68,7 @@ type template struct {
 	withheldReason error // reason why bundles omit the catalog entry, or nil
 }
 
-// Choice is the result of a lookup: the ModuleTemplate of a module's version, and the name of its component.
+// Choice is the result of a lookup: the ModuleTemplate for a module's version, and its component's name.
 type Choice struct {
 	Module    string
 	Channel   string

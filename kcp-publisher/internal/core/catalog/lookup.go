@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the ModuleTemplate of a module in a channel for a Kyma with these labels. If the module does not have
-// a ModuleReleaseMeta, it returns the module's ModuleTemplate with this spec.channel. The reason of the error is one of
+// Lookup returns the ModuleTemplate for a module in a channel for a Kyma with these labels. If the module does not have
+// a ModuleReleaseMeta, it returns the module's ModuleTemplate with this spec.channel. The error's reason is one of
 // reason.Problems.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.OfferedVersion(module, channel, kyma)
@@ -34,7 +34,7 @@ func (s *Snapshot) HasVersion(module, version string) bool {
 }
 
 // OfferedVersion returns the version of a module that a channel offers to a Kyma with these labels. It does not check
-// that the version has a ModuleTemplate. The reason of the error is one of reason.Problems.
+// that the version has a ModuleTemplate. The error's reason is one of reason.Problems.
 func (s *Snapshot) OfferedVersion(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -56,8 +56,8 @@ func (s *Snapshot) OfferedVersion(module, channel string, kyma labels.Set) (stri
 			objectKey(&o.meta))
 }
 
-// LookupVersion returns the ModuleTemplate of a module's version for a Kyma with these labels, even if the channel now
-// offers another version. The reason of the error is one of reason.Problems.
+// LookupVersion returns the ModuleTemplate for a module's version for a Kyma with these labels, even if the channel now
+// offers a different version. The error's reason is one of reason.Problems.
 func (s *Snapshot) LookupVersion(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -76,8 +76,8 @@ func (s *Snapshot) LookupVersion(module, channel, version string, kyma labels.Se
 	return s.lookupVisible(o, channel, version, kyma)
 }
 
-// LookupPinned returns the ModuleTemplate of a module's version for a Kyma with these labels. The version can be in any
-// channel. The reason of the error is one of reason.Problems.
+// LookupPinned returns the ModuleTemplate for a module's version for a Kyma with these labels. The version can be in
+// any channel. The error's reason is one of reason.Problems.
 func (s *Snapshot) LookupPinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -98,8 +98,8 @@ func (s *Snapshot) LookupPinned(module, version string, kyma labels.Set) (Choice
 	return choice, err
 }
 
-// LookupInstalled returns the ModuleTemplate of an installed version, even if the channel now offers another version or
-// the module is hidden from the Kyma. The reason of the error is one of reason.Problems.
+// LookupInstalled returns the ModuleTemplate of an installed version, even if the channel now offers a different
+// version or the module is hidden from the Kyma. The error's reason is one of reason.Problems.
 func (s *Snapshot) LookupInstalled(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheldReason != nil {
@@ -154,8 +154,8 @@ func (o *moduleOffer) checkRequest(kyma labels.Set) error {
 	return nil
 }
 
-// checkChannel returns a hiddenError if the ModuleReleaseMeta does not contain the channel and requires the removal of
-// the module in this case. A pinned or mandatory module has no channel.
+// checkChannel returns a hiddenError if the ModuleReleaseMeta does not contain the channel and requires removing the
+// module in this case. A pinned or mandatory module has no channel.
 func (o *moduleOffer) checkChannel(channel string) error {
 	if channel == "" || o.channelVersion(channel) != "" ||
 		o.meta.Annotations[v1beta2.AnnotationMissingChannel] != v1beta2.MissingChannelRemove {
@@ -164,8 +164,8 @@ func (o *moduleOffer) checkChannel(channel string) error {
 	return newHiddenError("module %s: channel %q does not contain the module", o.meta.Spec.ModuleName, channel)
 }
 
-// lookupVisible returns the ModuleTemplate of a module's version. It returns a hiddenError if the labels of the
-// ModuleTemplate hide it from the Kyma.
+// lookupVisible returns the ModuleTemplate of a module's version. It returns a hiddenError if the ModuleTemplate's
+// labels hide it from the Kyma.
 func (s *Snapshot) lookupVisible(o *moduleOffer, channel, version string, kyma labels.Set) (Choice, error) {
 	choice, err := s.findVersion(o, channel, version)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 				"module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if o := s.metas[t.module]; o != nil {
-		// A request under another name must not bypass the visibility rules of the module's ModuleReleaseMeta.
+		// A request with another name must not bypass the visibility rules in the module's ModuleReleaseMeta.
 		if err := o.checkRequest(kyma); err != nil {
 			return Choice{},
 				reason.Errorf(reason.ModuleNotOffered, "module %s is another name of a module that is not available: %v",

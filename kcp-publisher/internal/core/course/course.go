@@ -1,4 +1,4 @@
-// Package course validates the waves and failure settings (the course) of a RolloutPolicy or Rollout beyond its schema.
+// Package course validates the waves and failure settings (the course) in a RolloutPolicy or Rollout beyond its schema.
 // It does not perform I/O.
 package course
 

@@ -115,7 +115,7 @@ var secretFormats = []secretFormat{
 	{"a password in a URL", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"'${}<>*]+:[^\s/:@"'${}<>*]{3,}@`)},
 }
 
-// detect returns the kind of secret in a text, or "". It also checks base64-encoded text.
+// detect returns the kind of secret in text, or "". It also checks base64-encoded text.
 func detect(text string) string {
 	if resembles := detectPlain(text); resembles != "" {
 		return resembles

@@ -13,10 +13,10 @@ import (
 )
 
 // minReporting is the minimum number of runtimes that must have sent a report before the warning FleetSilent applies.
-// In a smaller fleet, a few silent runtimes do not indicate a problem of the whole fleet.
+// In a smaller fleet, a few silent runtimes do not indicate a problem with the whole fleet.
 const minReporting = 3
 
-// Assess evaluates the health of all runtimes and returns the fleet's summary, modules, rollouts and warnings.
+// Assess evaluates all runtimes' health and returns the fleet's summary, modules, rollouts and warnings.
 func Assess(in Input) Fleet {
 	f := Fleet{
 		Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)),

@@ -1,5 +1,5 @@
-// Package fleet evaluates the health of all runtimes from the control plane's objects and the current time. The command
-// line, the web UI and the metrics use it.
+// Package fleet evaluates all runtimes' health from the control plane's objects and the current time. The command line,
+// the web UI and the metrics use it.
 package fleet
 
 import (
@@ -56,7 +56,7 @@ type Fleet struct {
 	// Modules is sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// RootExpires is the expiry of the root of trust, or nil if unknown.
+	// RootExpires is when the root of trust expires, or nil if unknown.
 	RootExpires *time.Time `json:"rootExpires,omitempty"`
 	// Warnings lists the problems that affect the whole fleet.
 	Warnings []Cause `json:"warnings,omitempty"`
@@ -83,7 +83,7 @@ type Summary struct {
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 
-// Cause is the problem that determines the health of a runtime or module, or a warning about the fleet.
+// Cause is the problem that determines a runtime's or module's health, or a warning about the fleet.
 type Cause struct {
 	Situation Situation `json:"situation"`
 	// Message describes the problem, and Advice describes the fix. Both can contain text that a runtime reported.
@@ -120,7 +120,7 @@ type Runtime struct {
 	Published int64  `json:"published,omitempty"`
 	InForce   int64  `json:"inForce,omitempty"`
 	Agent     string `json:"agent,omitempty"`
-	// CertificateExpires is the expiry of the agent's certificate, or nil.
+	// CertificateExpires is when the agent's certificate expires, or nil.
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`

@@ -89,7 +89,7 @@ func judge(k kymaState) Runtime {
 	return r
 }
 
-// newCause converts a finding to a Cause. It shortens long texts and removes unprintable characters.
+// newCause converts a finding to a Cause. It shortens long strings and removes unprintable characters.
 func (k *kymaState) newCause(f *finding) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{

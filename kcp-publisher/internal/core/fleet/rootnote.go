@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote describes the root of trust that a publisher uses. The publisher writes it to an annotation of its Lease. It
+// RootNote describes the root of trust that a publisher uses. The publisher writes it to an annotation on its Lease. It
 // is not signed, so it is only for display.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Row contains the columns of one Kyma in the API server's table, as in `kubectl get`. Missing values are empty.
+// Row contains one Kyma's columns in the API server's table, as in `kubectl get`. Missing values are empty.
 type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running contain fields of the Kyma's status.
@@ -43,7 +43,7 @@ func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // publishers of older releases do not update Running
+	if !ok || sequence != r.Published { // publishers from older releases do not update Running
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)

@@ -245,7 +245,7 @@ func findFailedModule(k *kymaState) *finding {
 	}
 	why := k.moduleReasons(warned.Name).Runtime
 	if why == "" || why == v1beta2.Reason(reason.Other) {
-		why = v1beta2.Reason(reason.ReportsWarning) // agents of older versions do not report a reason
+		why = v1beta2.Reason(reason.ReportsWarning) // older agents do not report a reason
 	}
 	return k.newModuleFinding(fromModule.situation(why), warned)
 }

@@ -31,7 +31,7 @@ func cleanLine(name string) string {
 	return bundle.PrintableLine(name)
 }
 
-// isPlain reports whether a text has only printable ASCII characters. Most texts do, and do not need the slower
+// isPlain reports whether a string has only printable ASCII characters. Most strings do, and do not need the slower
 // conversion.
 func isPlain(text string) bool {
 	for i := range len(text) {

@@ -91,7 +91,7 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 }
 
 // Timeline merges the bundles in the history of the Kyma's status and the bundles in the chain, newest first. It
-// shortens long texts and removes unprintable characters.
+// shortens long strings and removes unprintable characters.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains the objects of a control plane, either before or after a change.
+// Fleet contains a control plane's objects, either before or after a change.
 type Fleet struct {
 	// Kymas maps the name of each Kyma to the object. A deleted Kyma is included, with a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
@@ -63,7 +63,7 @@ type Wave struct {
 	Approval bool `json:"approval,omitempty"`
 }
 
-// Forecast is the effect of a change to the control plane on the fleet.
+// Forecast is the effect that a change to the control plane has on the fleet.
 type Forecast struct {
 	// Runtimes is the number of runtimes after the change. Changed is the number of runtimes that the change affects,
 	// including created and deleted ones.
@@ -85,8 +85,8 @@ type Forecast struct {
 // group is the map key for runtimes with the same change to a module.
 type group struct{ module, channel, from, to, held string }
 
-// New compares the objects of a fleet before and after a change. id returns the runtime ID of a Kyma. New returns an
-// error if the change makes a Kyma's request invalid.
+// New compares a fleet's objects before and after a change. id returns a Kyma's runtime ID. New returns an error if the
+// change makes a Kyma's request invalid.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}

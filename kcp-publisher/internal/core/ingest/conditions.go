@@ -141,7 +141,7 @@ func setSecrets(
 	}
 }
 
-// areSecretsApplied reports whether the runtime has applied the Secrets of the latest bundle.
+// areSecretsApplied reports whether the runtime has applied the latest bundle's Secrets.
 func areSecretsApplied(facts Facts) bool {
 	if facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil ||
 		!isApplied(facts) {

@@ -86,7 +86,7 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 
 // checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
 // measured value and message, so that new measurements do not cause status updates. At the end of the wave, it takes
-// the newest values once. A Failed check keeps the value with which it failed. For an Inconclusive check with a
+// the newest values once. A Failed check keeps the value that caused the failure. For an Inconclusive check with a
 // problem, it takes the newest values, because the rollout's message describes the problem.
 func checkOutcomes(
 	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck, isWaveEnd bool,

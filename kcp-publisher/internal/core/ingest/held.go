@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// HeldStatus returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
+// HeldStatus returns a Kyma's status while a Git commit is partially applied. During this time, the publisher only
 // renews bundles and reads reports. facts contains the renewed bundle and the latest report. If the bundle cannot be
 // read, modules can only get a worse state. commit describes the Git commit for the condition Publishing. If it is
 // empty, the condition does not change.
@@ -72,7 +72,7 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	after.UpdateLastOperation(before, message, now)
 }
 
-// heldState returns the state of a Kyma while a Git commit is partially applied. Problems other than those of modules
+// heldState returns the state of a Kyma while a Git commit is partially applied. Problems that do not concern modules
 // are taken from the conditions, because the publisher does not check for them during this time.
 func heldState(status v1beta2.KymaStatus, publishFailed, deleting bool) v1beta2.State {
 	if deleting {
@@ -101,7 +101,7 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 }
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons of their
-// problems. published is the status of the bundle in the facts. If the report is about another version of a module, the
+// problems. published is the status of the bundle in the facts. If the report is about a different module version, the
 // module can only get a worse state. A module that could not be resolved before keeps its state, because modules have
 // not been resolved since then. changed is true if a module differs from the previous status.
 func reportedModules(

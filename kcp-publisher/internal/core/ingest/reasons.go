@@ -58,7 +58,7 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns the reason of a problem. It returns "" if the problem is only informational.
+// problemReason returns the reason for a problem. It returns "" if the problem is only informational.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""

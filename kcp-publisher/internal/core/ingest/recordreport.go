@@ -59,7 +59,7 @@ func RecordReport(
 		if r.Key.ClusterUID == "" {
 			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
 		}
-		if accepted { // a copy of the runtime must not receive the Secrets of the original
+		if accepted { // a copy of the runtime must not receive the original's Secrets
 			r.Key.Recipient = validRecipient(report.Report)
 		}
 	}
@@ -85,7 +85,8 @@ func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedB
 	return published.Certificate
 }
 
-// clearCertificate removes the certificate's validity period from the status if the agent enrolled with another key.
+// clearCertificate removes the certificate's validity period from the status if the agent enrolled with a different
+// key.
 func clearCertificate(r *v1beta2.RuntimeStatus, thumbprint string) {
 	if r.Published != nil && r.Key != nil && r.Key.Thumbprint != thumbprint {
 		r.Published.Certificate = nil
@@ -95,8 +96,8 @@ func clearCertificate(r *v1beta2.RuntimeStatus, thumbprint string) {
 const (
 	// If two agents use the same key, their reports alternate. A few earlier instance IDs are enough to detect this.
 	maxEarlierInstances = 4
-	// Agents of older versions do not report an instance ID. If such an agent starts to report instead of an agent with an
-	// instance ID, the publisher applies its module request only after anonymousAgentDelay.
+	// Older agents do not report an instance ID. If such an agent starts to report instead of an agent with an instance
+	// ID, the publisher applies its module request only after anonymousAgentDelay.
 	anonymousAgentDelay = 10 * time.Minute
 )
 
@@ -107,7 +108,7 @@ func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
 	next := &v1beta2.ReportingAgent{Instance: report.Instance, Since: metav1.NewMicroTime(seen)}
-	if before != nil && !report.Enrolled { // earlier reports with another key do not count
+	if before != nil && !report.Enrolled { // earlier reports with a different key do not count
 		next.Earlier, next.Clone = before.Earlier, before.Clone
 		switch {
 		case report.Instance == before.Instance:
@@ -175,7 +176,7 @@ func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, 
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	// Publishers of older versions did not record the arrival time of reports.
+	// Older publishers did not record when reports arrived.
 	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
 }
 

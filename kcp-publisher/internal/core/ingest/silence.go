@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a Kyma while the publisher cannot read the runtime's reports. It returns true if
-// the runtime is silent. carried is Facts.IsCarried, and unrecorded is Facts.UnrecordedUntil.
+// SilentStatus returns a Kyma's status while the publisher cannot read the runtime's reports. It returns true if the
+// runtime is silent. carried is Facts.IsCarried, and unrecorded is Facts.UnrecordedUntil.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unrecorded, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -149,12 +149,11 @@ func unreadMessage(facts Facts) string {
 	return ", and its report cannot be read: " + facts.ReportUnread.Error()
 }
 
-// If only the time of the last report has changed, the status is updated after updateDelay plus a part of updateSpread.
-// The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
-// plan.MaxUnrecorded.
+// If only the last report's time has changed, the status is updated after updateDelay plus a part of updateSpread. The
+// part depends on the runtime ID, so that updates are spread over time. The sum must be less than plan.MaxUnrecorded.
 const (
-	// If only the time of the last report has changed, the status is updated after updateDelay plus a part of
-	// updateSpread. The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
+	// If only the last report's time has changed, the status is updated after updateDelay plus a part of updateSpread.
+	// The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
 	// plan.MaxUnrecorded.
 	updateDelay  = 18 * time.Hour
 	updateSpread = 5 * time.Hour
@@ -177,8 +176,8 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns the time at which the status must be written even if only the time of the last report has changed.
-// It returns zero if the runtime has never reported.
+// NextUpdate returns when the status must be written even if only the last report's time has changed. It returns zero
+// if the runtime has never reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}

@@ -72,7 +72,7 @@ const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// NextStatus returns the next status of a Kyma. before is the previous status.
+// NextStatus returns a Kyma's next status. before is the previous status.
 func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
@@ -265,7 +265,7 @@ func setFeatures(after v1beta2.KymaStatus, facts Facts, set func(string, string,
 }
 
 // moduleStatuses returns the status of each published, requested or installed module, sorted by name. It also returns
-// the reasons of their problems.
+// the reasons for their problems.
 func moduleStatuses(
 	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
 ) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
@@ -358,7 +358,7 @@ func moduleStatus(
 	case !facts.isStateValid(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
-		// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
+		// As in lifecycle-manager, an unmanaged module's status has no Manifest, resource or template.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
 		// As in lifecycle-manager, a module that waits for its maintenance window keeps its state.

@@ -1,5 +1,5 @@
-// Package inventory lists the images of the fleet and the runtimes that run each image. It combines the reported module
-// versions with the images of each version. It does not perform I/O.
+// Package inventory lists the fleet's images and the runtimes that run each image. It combines the reported module
+// versions with each version's images. It does not perform I/O.
 package inventory
 
 import (
@@ -257,7 +257,7 @@ func matchesImage(text, query string) bool {
 }
 
 // withCanonicalHost returns the reference with the registry's host in lower case and without the default port, because
-// another spelling of the host is the same registry.
+// a different spelling of the host is the same registry.
 func withCanonicalHost(named reference.Named) reference.Named {
 	host := reference.Domain(named)
 	canonical := strings.TrimSuffix(strings.ToLower(host), ":443")

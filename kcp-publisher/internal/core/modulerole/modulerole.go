@@ -25,7 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// AgentNamespace is the namespace of the agent. It is also the default namespace of module objects.
+// AgentNamespace is the agent's namespace. It is also the default namespace of module objects.
 const AgentNamespace = "kyma-system"
 
 // Grant configures the names in the generated RBAC objects.

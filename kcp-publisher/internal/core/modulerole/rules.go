@@ -7,8 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// roleRules returns the rules of the generated Role in a namespace. For an empty namespace, it returns the rules of the
-// ClusterRole.
+// roleRules returns the rules for the generated Role in a namespace. For an empty namespace, it returns the rules of
+// the ClusterRole.
 func (s *ruleSet) roleRules(namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if namespace == "" {

@@ -1,5 +1,5 @@
-// Package permission defines the settings of a Kyma that require a permission in addition to write access, such as the
-// approval of a removal. Each setting requires a verb on the Kyma.
+// Package permission defines the settings of a Kyma that require a permission in addition to write access, such as
+// approving a removal. Each setting requires a verb on the Kyma.
 //
 // The Helm chart's admission policy, the chart's Role for operators and docs/reference/kyma-settings.md are generated
 // from the variable Settings. The API server enforces the admission policy. The publisher sends a dry run of Probe, and

@@ -215,7 +215,7 @@ func findDeviation(s StoredBundle, last RecordedBundle, root trust.Root, now tim
 			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
 			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
-		return nil // agents refuse a bundle of an earlier epoch
+		return nil // agents refuse a bundle from an earlier epoch
 	case found.Predicate.Epoch != root.Epoch:
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d",
 			found.Predicate.Sequence,
@@ -314,7 +314,7 @@ func (r Runtime) isFormerOwner(stored bundle.Predicate) bool {
 		stored.IssuedAt.UnixMilli() > r.AssignedAt
 }
 
-// listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if
+// listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle from another Kyma only if
 // the bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent
 // that was offline might not have read the earlier ones.
 func (a Adoption) listFormerOwners(r Runtime) []trust.Kyma {

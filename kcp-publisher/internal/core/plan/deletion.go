@@ -64,7 +64,7 @@ func FinalizeReason(
 	}
 	began := kyma.DeletionTimestamp.Time
 	if issued := published.Predicate.IssuedAt; issued.After(began) {
-		began = issued // the runtime cannot learn of the deletion before the bundle was created
+		began = issued // the runtime cannot learn about the deletion before the bundle was created
 	}
 	switch waited := now.Sub(began); {
 	case report != nil && report.HasApplied(published.Digest) && published.Predicate.Deleting &&

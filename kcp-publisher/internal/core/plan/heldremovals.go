@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is the removal of a module from one or more runtimes that waits for approval.
+// HeldRemoval is a module's removal from one or more runtimes that waits for approval.
 type HeldRemoval struct {
 	// ID is a hash of the module and all affected runtimes. If the removal later affects more runtimes, its ID changes,
 	// so an approval of this ID does not cover them.
@@ -19,7 +19,7 @@ type HeldRemoval struct {
 	Module, Reason string
 	// Since is when the first affected runtime started to wait for the approval.
 	Since time.Time
-	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
+	// Kymas are the affected runtimes' Kymas, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma
 }
 
@@ -67,8 +67,8 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve adds an approval for the waiting removal of a module to the Kyma's annotations. It reports whether the
-// annotations changed.
+// Approve adds an approval for a module's waiting removal to the Kyma's annotations. It reports whether the annotations
+// changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {
 		return false

@@ -119,7 +119,7 @@ func (s statements) nextRemovals(last *PublishedBundle, asked []string, r Runtim
 }
 
 // RenewBundle returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a
-// renewal is due. The bundle's documents stay the same. It never renews the last bundle of a deleted Kyma.
+// renewal is due. The bundle's documents stay the same. It never renews a deleted Kyma's last bundle.
 func RenewBundle(
 	adopted Adoption, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {
@@ -172,7 +172,7 @@ const (
 	ReasonAudienceChanged Reason = "AudienceChanged"
 	// ReasonOwnerChanged means that the last bundle was issued for a different Kyma than the runtime's current owner.
 	ReasonOwnerChanged Reason = "OwnerChanged"
-	// ReasonKymaChanged means that the generation or the spec of the Kyma in the runtime changed.
+	// ReasonKymaChanged means that the Kyma's generation or spec changed in the runtime.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued means that the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"

@@ -13,7 +13,7 @@ import (
 // Owners maps each runtime ID to the Kyma that owns the runtime, or to nil if the runtime does not have an owner.
 type Owners map[string]*v1beta2.Kyma
 
-// NewOwners finds the owner of each runtime. kymas must contain all Kymas, including deleted and suspended ones.
+// NewOwners finds each runtime's owner. kymas must contain all Kymas, including deleted and suspended ones.
 func NewOwners(kymas []v1beta2.Kyma) Owners {
 	named := make(map[string][]*v1beta2.Kyma, len(kymas))
 	for i := range kymas {
@@ -180,7 +180,7 @@ func ClaimedRuntimeID(kyma *v1beta2.Kyma) string {
 	return RuntimeID(kyma)
 }
 
-// KymaIdentity returns the namespace, name and UID of a Kyma.
+// KymaIdentity returns a Kyma's namespace, name and UID.
 func KymaIdentity(kyma *v1beta2.Kyma) trust.Kyma {
 	return trust.Kyma{Namespace: kyma.Namespace, Name: kyma.Name, UID: string(kyma.UID)}
 }
@@ -212,9 +212,9 @@ func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 }
 
 // HandOver assigns a runtime to a Kyma if an operator has requested this with the Kyma's hand-over annotation. The
-// annotation contains a proof that requires a token secret. The proof must be newer than all other assignments of the
-// runtime. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports whether
-// it assigned the runtime.
+// annotation contains a proof that requires a token secret. The proof must be newer than all of the runtime's other
+// assignments. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports
+// whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	// Never assign a runtime to a deleted Kyma, because its last bundle would remove all modules.

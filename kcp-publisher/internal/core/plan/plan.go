@@ -16,8 +16,7 @@ import (
 type Rules struct {
 	// Settings contains the default settings of the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
-	// AgentRollbackFrom lists the digests of agent images. An agent with one of these images can roll back to an older
-	// image.
+	// AgentRollbackFrom lists agent image digests. An agent with one of these images can roll back to an older image.
 	AgentRollbackFrom []string
 	// KymaLabels lists additional labels that the publisher copies from a Kyma in the control plane to the Kyma in the
 	// runtime.
@@ -34,7 +33,7 @@ type Rules struct {
 	// Source is the Git commit from which the control plane's objects were applied, or nil.
 	Source *bundle.Source
 	// IsChanging is true while a change to the control plane's objects is in progress, for example while a Git commit
-	// is applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
+	// is applied. During this time, the publisher publishes only deleted Kymas' last bundles.
 	IsChanging bool
 	// IsOffline is true if no control plane exists. Runtimes then do not report, so each of them may have modules.
 	IsOffline bool

@@ -120,7 +120,7 @@ func hasNewerBundle(report *bundle.AcceptedReport, published *v1beta2.PublishedB
 
 // isRecordOutdated reports whether the runtime is ahead of the Kyma's status, although it has not applied a newer
 // bundle than the one in the status. There are two cases, which a restore of the control plane from a backup can cause:
-//   - The runtime refused the bundle in the status, because it already has newer module versions or another key.
+//   - The runtime refused the bundle in the status, because it already has newer module versions or a different key.
 //   - The agent has modules but no bundle, because it lost its state together with its key.
 func isRecordOutdated(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) bool {
 	if status == nil || status.Published == nil {

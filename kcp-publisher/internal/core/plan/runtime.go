@@ -52,8 +52,7 @@ type Runtime struct {
 	IsRecordOutdated bool
 	// OmitsModules is true if the last report was truncated and omits modules.
 	OmitsModules bool
-	// AgentRollbackFrom lists the digests of agent images. The runtime's agent may roll back from these images to an
-	// older one.
+	// AgentRollbackFrom lists agent image digests. The runtime's agent may roll back from these images to an older one.
 	AgentRollbackFrom []string
 	// Source is the current Git commit, or nil. If only the commit changes, no new bundle is necessary.
 	Source *bundle.Source

@@ -34,7 +34,7 @@ func (v *View) HasSameResult(other *View) bool {
 		v.Gates.HasSameDecisions(other.Gates) && hasSamePolicies(v.Policies, other.Policies)
 }
 
-// IsAwaited reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
+// IsAwaited reports whether a rollout is waiting for a report from this runtime. It returns false for a nil view.
 func (v *View) IsAwaited(runtime string) bool { return v != nil && v.AwaitedRuntimes[runtime] }
 
 // decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose. For a
@@ -131,7 +131,7 @@ func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[r
 }
 
 // Request is like Rules.Request, but includes the rollout decisions for the Kyma's runtime. The request for a deleted
-// Kyma also contains decisions. They apply while the removal of its modules waits for an operator's approval.
+// Kyma also contains decisions. They apply while removing its modules waits for an operator's approval.
 func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := r.Request(kyma, report)
 	asked, runtime, known := request, RuntimeID(kyma), kyma.Status.Runtime

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Removal is the removal of a module from a runtime. An empty Module means all modules of a deleted Kyma.
+// Removal is a module's removal from a runtime. An empty Module means all modules in a deleted Kyma.
 type Removal struct{ Runtime, Module string }
 
 // Reason is the reason why a removal requires approval.
 type Reason string
 
-// Reasons why a removal waits. They are stored in the status of Kymas, so do not rename them.
+// Reasons why a removal waits. They are stored in Kymas' status, so do not rename them.
 const (
 	// FleetShare means that the pending removals affect a larger share of the fleet's runtimes than allowed.
 	FleetShare Reason = "FleetShare"

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decideManifest returns the manifest of one module for the next bundle. A module that cannot be resolved keeps the
-// manifest from the last bundle. If the manifest does not match the request, decideManifest also returns the reason as
-// a Problem.
+// decideManifest returns one module's manifest for the next bundle. A module that cannot be resolved keeps the manifest
+// from the last bundle. If the manifest does not match the request, decideManifest also returns the reason as a
+// Problem.
 func decideManifest(
 	module requestedModule, controlPlane bool, lastManifest *bundle.Manifest, contents map[ComponentRef]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
@@ -120,7 +120,7 @@ func (w *requestedModule) isDowngrade() bool {
 }
 
 // olderVersionProblem returns the Problem for a requested version that is older than the installed version. The message
-// names the origin of the requested version, such as a channel.
+// names the requested version's origin, such as a channel.
 func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
@@ -135,7 +135,7 @@ func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 		w.minVersion, by)
 }
 
-// isContentChanged reports whether the content of a component changed although its version did not change.
+// isContentChanged reports whether a component's content changed although its version did not change.
 func isContentChanged(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
 		!slices.EqualFunc(installedContent(last), installedContent(next), isSameBlob)

@@ -226,7 +226,7 @@ func componentRef(choice catalog.Choice) ComponentRef {
 	return ref
 }
 
-// Content is the content of a component version. If the component could not be read, Err is set.
+// Content is a component version's content. If the component could not be read, Err is set.
 type Content struct {
 	Install Part
 	// Values is the resource with the values of the module's Helm chart, or nil.
@@ -268,7 +268,7 @@ func (c Content) Parts() []bundle.Content {
 // Part is one blob that an agent needs to install a module.
 type Part struct {
 	bundle.Content
-	// Type is the value of the field type in the image spec of a Manifest.
+	// Type is the value of the field type in a Manifest's image spec.
 	Type v1beta2.ImageSpecType
 }
 

@@ -32,7 +32,7 @@ type Request struct {
 	Requested v1beta2.KymaSpec
 	// Settings contains the settings of the runtime's agent.
 	Settings bundle.Settings
-	// Watchers contains the Watchers of the control plane, sorted by name.
+	// Watchers contains the control plane's Watchers, sorted by name.
 	Watchers []bundle.Watcher
 	// Maintenance is the schedule of maintenance windows for upgrades that cause downtime. If it is nil, upgrades are
 	// allowed at any time.

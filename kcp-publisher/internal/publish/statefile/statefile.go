@@ -54,7 +54,7 @@ const (
 )
 
 // Open locks and reads a state file. If another process holds the lock, it waits. It treats a missing file as empty.
-// location is the registry location of the bundles. One file can contain the bundles of several locations.
+// location is the registry location of the bundles. One file can contain bundles for several locations.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := resolvePath(path)
 	if err != nil {
@@ -74,8 +74,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// resolvePath resolves symbolic links, because Save replaces the file that a link points to. It returns the path and
-// the permissions of the file. The permissions are 0 if the file does not exist.
+// resolvePath resolves symbolic links, because Save replaces the file that a link points to. It returns the file's path
+// and permissions. The permissions are 0 if the file does not exist.
 func resolvePath(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,13 +19,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Runtime is one of the two runtimes of a check. Registries has the runtime's credentials.
+// Runtime is one of the two runtimes in a check. Registries has the runtime's credentials.
 type Runtime struct {
 	ID         string
 	Registries *store.Registries
 }
 
-// Options are the inputs of Check.
+// Options are Check's inputs.
 type Options struct {
 	// Location is the registry prefix HOST/PATH.
 	Location string

@@ -100,7 +100,7 @@ type WaitingManifest struct {
 	Reason string
 }
 
-// Plan contains the removals of one run.
+// Plan contains one run's removals.
 type Plan struct {
 	Remove  []Removal
 	Waiting []WaitingManifest
@@ -113,9 +113,8 @@ type Plan struct {
 	Noted map[string]time.Time
 }
 
-// Decide computes the plan. The age of a bundle starts when its successor was issued. The age of any other manifest
-// starts when a run first found it unused. unusedSince contains this time for the manifests that earlier runs found, by
-// Manifest.Key.
+// Decide computes the plan. A bundle's age starts when its successor was issued. Any other manifest's age starts when a
+// run first found it unused. unusedSince contains this time for the manifests that earlier runs found, by Manifest.Key.
 func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: unusedSince, rules: rules, plan: Plan{Noted: map[string]time.Time{}},

@@ -37,12 +37,12 @@ func NewReads(read func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add requests a read of a runtime's report. Repeated calls before the read cause only one read.
+// Add requests that a runtime's report is read. Repeated calls before the read cause only one read.
 func (l *ReadQueue) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
 
-// wait returns the time until the next read of a runtime's report is allowed.
+// wait returns the time until a runtime's report may be read again.
 func (l *ReadQueue) wait(runtime string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ type Host struct {
 	Complete  func(*cobra.Command)
 	Connect   func() (client.Client, error)
 	Namespace func() string
-	// Fleet reads the objects of the control plane.
+	// Fleet reads the control plane's objects.
 	Fleet func(context.Context, client.Reader) (plan.Fleet, error)
 	// Maintenance reads the maintenance window policy. It calls remark with a message for each rule of the policy that has
 	// no effect.

@@ -31,11 +31,11 @@ func (t *healthTally) add(h fleet.Health) {
 	t.by[h]++
 }
 
-// barSegment is the segment of a bar for the runtimes with one health.
+// barSegment is a bar's segment for the runtimes with one health.
 type barSegment struct {
 	Health fleet.Health
 	Count  int
-	// X is the left edge of the segment. X and Width are percentages of the bar's width.
+	// X is the segment's left edge. X and Width are percentages of the bar's width.
 	X, Width string
 }
 

@@ -28,8 +28,8 @@ const (
 	maxReadFor = 32
 )
 
-// imageCache caches the images of module versions. A version never changes, so only failures expire. The images of a
-// rendered version can depend on the Kubernetes version, so they are determined again for a new Kubernetes version.
+// imageCache caches module versions' images. A version never changes, so only failures expire. A rendered version's
+// images can depend on the Kubernetes version, so they are determined again for a new Kubernetes version.
 type imageCache struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
