@@ -269,7 +269,7 @@ func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, "",
 		},
 		{
-			"a bundle of another runtime is refused",
+			"another runtime's bundle is refused",
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
 		},
 		{

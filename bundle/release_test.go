@@ -433,9 +433,9 @@ func TestReleaseOfManifestWithoutProofsIsNotAccepted(t *testing.T) {
 		t.Error("a released manifest is refused")
 	}
 	for name, change := range map[string]func(*Manifest){
-		"no release proof":            func(m *Manifest) { m.Release = nil },
-		"component of another module": func(m *Manifest) { m.Module = "team/keda" },
-		"no released default CR":      func(m *Manifest) { m.Spec.Resource = &unstructured.Unstructured{} },
+		"no release proof":           func(m *Manifest) { m.Release = nil },
+		"another module's component": func(m *Manifest) { m.Module = "team/keda" },
+		"no released default CR":     func(m *Manifest) { m.Spec.Resource = &unstructured.Unstructured{} },
 	} {
 		m := good
 		if change(&m); m.CanProveRelease() {

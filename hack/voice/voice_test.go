@@ -125,7 +125,7 @@ func TestFolderAboveItsPhraseCeilingFails(t *testing.T) {
 			want: []string{"what", "long"},
 		},
 		{
-			name: "recorded ceiling of another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
+			name: "recorded ceiling for another folder", recorded: "docs docs/adr what=50\n", words: 1000, hits: 7,
 			want: []string{"what"},
 		},
 		{name: "recorded ceiling below the target", recorded: "docs docs what=0\n", words: 1000, hits: 3},

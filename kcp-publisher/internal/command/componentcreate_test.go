@@ -354,7 +354,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 			append([]string{"example.org/mailer:1.0.0", "--from", deploying, "--to", to()}, twoDigests...), cli.ExitFailed,
 			"containers[0].image: image registry.example/mail/mailer:1.2.3@sha256:" + someHash + " matches both ",
 		},
-		"another digest than in a chart": {
+		"digest that differs from the one in a chart": {
 			append([]string{"example.org/mailer:1.0.0", "--from", deploying, "--to", to()}, twoDigests[:2]...), cli.ExitFailed,
 			"has a different digest than registry.example/mail/mailer:1.2.3@sha256:" + strings.Repeat("0", 64),
 		},

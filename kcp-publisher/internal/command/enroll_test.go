@@ -89,7 +89,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		"an empty namespace, which would select all": {
 			enroll("rome", "-n", ""), cli.ExitUsage, "--namespace: the value is empty",
 		},
-		"a certificate in another format": {
+		"a certificate in a different format": {
 			enroll("rome", "--registry-ca", filepath.Join(dir, "root.json")), cli.ExitUsage,
 			"--registry-ca " + filepath.Join(dir, "root.json") + ": ",
 		},

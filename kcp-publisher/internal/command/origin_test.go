@@ -90,10 +90,10 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 		digest string
 		judge  func(error) bool
 	}{
-		"a bundle of another fleet is refused": {
+		"a bundle from another fleet is refused": {
 			foreign, rows[0].Digest, func(err error) bool { return refusal.Of(err) != nil },
 		},
-		"a bundle of another runtime is refused": {asking, rows[1].Digest, func(err error) bool {
+		"another runtime's bundle is refused": {asking, rows[1].Digest, func(err error) bool {
 			r := refusal.Of(err)
 			return r != nil && r.Reason == refusal.WrongRuntime
 		}},

@@ -93,7 +93,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Modules in another order do not change the bundle", func(t *testing.T) {
+	t.Run("Modules in a different order do not change the bundle", func(t *testing.T) {
 		write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "nope", "keda"))
 		if rows := publishTo(t, from, layout, keys); rows[1].Action != "unchanged" {
 			t.Errorf("got %+v, want an unchanged bundle", rows[1])

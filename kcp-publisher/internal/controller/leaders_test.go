@@ -95,7 +95,7 @@ func TestOlderOrForeignReportDoesNotReplaceAReport(t *testing.T) {
 		"status has the publisher's report": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
 		"status has a newer report":         {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
 		"status has an older report":        {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
-		"status has a report of another key": {
+		"status has a report signed with a different key": {
 			known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false,
 		},
 		"status has a report far ahead of this clock": {

@@ -32,9 +32,9 @@ func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 		"published bundle is reported": {
 			status("b", "a", 0), status("b", "b", 40*time.Second), 40 * time.Second, true,
 		},
-		"first bundle is reported":    {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
-		"another bundle is reported":  {status("b", "", 0), status("b", "a", time.Minute), 0, false},
-		"bundle was already reported": {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
+		"first bundle is reported":       {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
+		"a different bundle is reported": {status("b", "", 0), status("b", "a", time.Minute), 0, false},
+		"bundle was already reported":    {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
 		"bundle was reported before it was recorded": {
 			status("a", "b", time.Minute), status("b", "b", time.Hour), 0, false,
 		},

@@ -112,7 +112,7 @@ func TestPublisherWritesOnlyTheSecretOfItsWebhooks(t *testing.T) {
 		"another name":   {func(s *corev1.Secret) { s.Name = "other" }, byName},
 		"generated name": {func(s *corev1.Secret) { s.Name, s.GenerateName = "", "kcp-publisher-webhook" }, byName},
 		"another type":   {func(s *corev1.Secret) { s.Type, s.Data = corev1.SecretTypeOpaque, nil }, byName},
-		"token of another ServiceAccount": {func(s *corev1.Secret) {
+		"another ServiceAccount's token": {func(s *corev1.Secret) {
 			s.Type, s.Data = corev1.SecretTypeServiceAccountToken, nil
 			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
 		}, byName},

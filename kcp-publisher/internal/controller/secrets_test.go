@@ -146,7 +146,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 	}{
 		"existing Secret": {&pull, []string{"kyma-system/pull"}, ""},
 		"missing Secret":  {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
-		"Secret of another type": {
+		"Secret with a different type": {
 			&opaque, nil, `image pull Secret kcp-system/pull has type "Opaque", must be kubernetes.io/dockerconfigjson`,
 		},
 	} {

@@ -313,7 +313,7 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 		"a missing image": {
 			func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone",
 		},
-		"a bundle of another signer": {
+		"a bundle signed with a different key": {
 			func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)",
 		},
 	} {

@@ -56,7 +56,7 @@ func TestRecordModulesReadsManifestsAndStatus(t *testing.T) {
 		"Manifest of a module": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}, []v1beta2.InheritedModule{keda},
 		},
-		"Manifest of another Kyma": {
+		"another Kyma's Manifest": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("two", "keda", "1.7.0")}, nil,
 		},
 		"Kyma without Manifests": {kymaNamed("one"), nil, nil},

@@ -62,7 +62,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		"a digest for two runtimes": {
 			[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime",
 		},
-		"a report of another runtime": {
+		"a report from another runtime": {
 			[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil,
 			"the report is from runtime plant, which is not exported",
 		},

@@ -40,7 +40,7 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 			"waves of RolloutPolicy careful define check works differently: select one with --wave"},
 		"a wave without checks": {"rest", nil, "", "wave rest of RolloutPolicy careful has no checks"},
 		"a missing wave":        {"last", nil, "", "RolloutPolicy careful has no wave last"},
-		"a check of another wave": {
+		"a check in another wave": {
 			"half", []string{"fast"}, "", "wave half of RolloutPolicy careful has no check fast",
 		},
 	} {

@@ -239,7 +239,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		"version of the selected module": {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
 		"version of any module":          {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},
 		"silent runtimes with a module":  {runtimeFilter{silent: true, module: "scaler"}, "lima"},
-		"version of another module":      {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
+		"another module's version":       {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
 	} {
 		var got []string
 		for _, r := range c.filter.filterRuntimes(sickFleet().Runtimes) {

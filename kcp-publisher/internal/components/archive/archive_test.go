@@ -364,7 +364,7 @@ func TestInvalidContentIsNotWritten(t *testing.T) {
 		"manifest that is not JSON": {
 			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 4}, "good",
 		},
-		"manifest with another media type": {
+		"manifest with a different media type": {
 			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString(`{"config":{}}`),
 				Size: 13}, `{"config":{}}`,
 		},

@@ -88,12 +88,12 @@ func TestTestHooksBecomeChecks(t *testing.T) {
 func TestTestHooksThatCannotBecomeChecksAreNamed(t *testing.T) {
 	change := func(text, old, next string) string { return strings.Replace(text, old, next, 1) }
 	for name, c := range map[string]struct{ hooks, omitted string }{
-		"no test hooks":               {"", ""},
-		"only a rollback hook":        {change(testJobText, "test-success, ", ""), ""},
-		"test that needs a ConfigMap": {testPod + "---\n" + testConfig, "ConfigMap script: only Pods and Jobs"},
-		"test of another kind":        {change(testJobText, "batch/v1", "example.org/v1"), "only Pods and Jobs"},
-		"test in another namespace":   {change(testJobText, "{name: s", "{namespace: other, name: s"), "namespace other"},
-		"test with a long name":       {change(testJobText, "smoke.full", strings.Repeat("a", 41)), "must be at most 40"},
+		"no test hooks":                 {"", ""},
+		"only a rollback hook":          {change(testJobText, "test-success, ", ""), ""},
+		"test that needs a ConfigMap":   {testPod + "---\n" + testConfig, "ConfigMap script: only Pods and Jobs"},
+		"test with a different kind":    {change(testJobText, "batch/v1", "example.org/v1"), "only Pods and Jobs"},
+		"test in a different namespace": {change(testJobText, "{name: s", "{namespace: other, name: s"), "namespace other"},
+		"test with a long name":         {change(testJobText, "smoke.full", strings.Repeat("a", 41)), "must be at most 40"},
 		"test without spec": {
 			change(testPod, "spec:", "status:"), "Pod mailer-test-connection: spec is required",
 		},

@@ -91,7 +91,7 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 		"valid component version":       {testDescriptor, nil, ""},
 		"descriptor that is not YAML":   {"a: [", nil, "component descriptor: document 1"},
 		"unsupported descriptor schema": {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
-		"descriptor of another component": {
+		"descriptor for a different component": {
 			strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other",
 		},
 		"local blob that is not a layer": {
@@ -110,7 +110,7 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 		"layers that are not a list": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = "x" }, "manifest: json",
 		},
-		"config of another type": {
+		"config with a different type": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["config"] = m["layers"].([]any)[1] },
 			"",
 		},

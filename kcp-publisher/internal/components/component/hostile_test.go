@@ -175,11 +175,11 @@ func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
 		"descriptor that differs from its digest": {
 			whole, func(a *answers) { a.swap(whole, strings.ToUpper(whole)) }, "descriptor layer: ",
 		},
-		"descriptor of another component": {
+		"descriptor for a different component": {
 			strings.Replace(whole, "scaler", "mailer", 1), nil,
 			"component.name is \"kyma-pull.dev/module/mailer\", must be",
 		},
-		"descriptor of another version": {
+		"descriptor for a different version": {
 			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version is "1.0.1", must be "1.0.0"`,
 		},
 	} {

@@ -170,7 +170,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 		"unsigned component": {
 			"", []ocm.Descriptor{module("keda")}, "not signed: the policy's rule for * requires signature release",
 		},
-		"signature with another name": {
+		"signature with a different name": {
 			"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "only signed by nightly",
 		},
 		"signature by an untrusted key": {

@@ -79,7 +79,7 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		return nil, errors.New("open " + name + ": no such file")
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"policy of another kind": {
+		"policy with a different kind": {
 			"apiVersion: v1\nkind: Secret\n", "must be apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
 		},
 		"Kyma instead of a policy": {

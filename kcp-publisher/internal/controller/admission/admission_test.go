@@ -138,7 +138,7 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 			"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`),
 			"spec.descriptor: component descriptor: component.resources[0].access.localReference",
 		},
-		"descriptor of another version": {
+		"descriptor for a different version": {
 			"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0",
 		},
 		"descriptor without a resource to install": {

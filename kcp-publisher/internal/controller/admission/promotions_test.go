@@ -49,7 +49,7 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 	}{
 		"promotion of the rejected version":    {meta("1.0.0"), meta("1.1.0"), warning},
 		"new object with the rejected version": {meta(), meta("1.1.0"), warning},
-		"promotion of another version":         {meta("1.0.0"), meta("1.2.0"), ""},
+		"promotion to a different version":     {meta("1.0.0"), meta("1.2.0"), ""},
 		"channel keeps the version":            {meta("1.1.0"), meta("1.1.0", "1.2.0"), ""},
 		"rejected version in another channel":  {meta("1.0.0"), meta("1.0.0", "1.1.0"), elsewhereWarning},
 	} {

@@ -26,7 +26,7 @@ func TestAnnouncementRequiresFreshnessAndPlannerLease(t *testing.T) {
 		"announcement was read too long ago":     {planned, "planner", announcementTimeout + time.Second, false},
 		"another process holds the lease":        {planned, "other", 0, false},
 		"no process holds the lease":             {planned, "", 0, false},
-		"announcement of another number of shards": {
+		"announcement with a different number of shards": {
 			shard.Announcement{Holder: "planner", Shards: 2, State: "s"}, "planner", 0, false,
 		},
 		"announcement without a state": {shard.Announcement{Holder: "planner", Shards: 3}, "planner", 0, false},

@@ -189,7 +189,7 @@ func TestLookupErrorContainsReasonAndFix(t *testing.T) {
 		"mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.Channels, m.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.7.0"}
 		}, "keda", "regular", reason.ModuleNotOffered, "is mandatory"},
-		"older template of another channel": {
+		"older template for a different channel": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular",
 			reason.ChannelMissing, `module keda: channel "regular" has no version`,
 		},

@@ -27,7 +27,7 @@ func TestControllerNameSelectsTemplates(t *testing.T) {
 		"Request with the template's controller name": {
 			world: blue().ask("keda", controlledBy("blue")), want: []string{"keda@1.0.0 regular"},
 		},
-		"Request with another controller name": {
+		"Request with a different controller name": {
 			world: blue().ask("keda", controlledBy("red")), want: []string{
 				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda-1.0.0` + not + `"red"` + fix,
 			}},

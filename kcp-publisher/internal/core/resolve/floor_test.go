@@ -34,13 +34,13 @@ func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 		"rollout rolls the newer version back": {
 			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0",
 		},
-		"rollout rolls another version back": {
+		"rollout rolls back a different version": {
 			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0",
 		},
 		"newer version failed, requested version still runs": {
 			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0",
 		},
-		"newer version failed, another version still runs": {
+		"newer version failed, a different version still runs": {
 			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0",
 		},
 	} {

@@ -47,7 +47,7 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 			world: promoted(usualWorld()),
 			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.1.0", HeldReason: why}) },
 			want:  []string{"keda@1.0.0 regular"}, remark: true},
-		"Rollback of another version is refused": {
+		"Rollback to a different version is refused": {
 			world:  promoted(usualWorld()),
 			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.0.9", HeldReason: why}) },
 			remark: true,

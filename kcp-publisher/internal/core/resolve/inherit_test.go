@@ -81,10 +81,10 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		"Channel has an older version": {
 			usualWorld().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows",
 		},
-		"Module pinned to another version": {
+		"Module pinned to a different version": {
 			usualWorld().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0"}, "1.1.0 follows"},
-		"Rollout decides on another version": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
+		"Rollout selects a different version": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
 		"Module no longer requested": {
 			newWorld().template("keda", "1.0.0").meta("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "",

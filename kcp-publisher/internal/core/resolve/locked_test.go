@@ -43,7 +43,7 @@ func TestReleaseMustIncludeDefaultCRAndModuleName(t *testing.T) {
 		"component without a default CR": {
 			catalog(Content{Install: install, IsLocked: true}, withCR("default")), "the release has no default CR",
 		},
-		"component of another module": {
+		"another module's component": {
 			catalog(Content{Install: install, IsLocked: true}).edit(func(m *v1beta2.ModuleReleaseMetaSpec) {
 				m.OcmComponentName = prefix + "nats"
 			}).whole("nats", "1.0.0", Content{Install: install, IsLocked: true}), "cannot be module keda",

@@ -62,10 +62,10 @@ func TestInlineDescriptorIsUsed(t *testing.T) {
 
 func TestInlineDescriptorForAnotherComponentIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ descriptor, want string }{
-		"descriptor of another version": {
+		"descriptor for a different version": {
 			string(descriptor("keda", "2.0.0")), "spec.descriptor: version is 2.0.0, but spec.version is 1.0.0",
 		},
-		"descriptor of another component": {
+		"descriptor for a different component": {
 			string(descriptor("mail", "1.0.0")), "spec.descriptor has component name " + prefix +
 				"mail, must be " + prefix + "keda",
 		},

@@ -61,7 +61,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		"canary ready with the published bundle": {
 			func(*Runtime) {}, fleet.RolloutProgressing, "production", true,
 		},
-		"canary ready with another bundle": {
+		"canary ready with a different bundle": {
 			func(r *Runtime) {
 				r.IsCurrent, r.LastReport = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
@@ -79,7 +79,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 				r.State = v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"canary in state Error with another bundle": {
+		"canary in state Error with a different bundle": {
 			func(r *Runtime) {
 				r.State, r.IsCurrent, r.Selection.Time = v1beta2.StateError, false, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,

@@ -185,12 +185,12 @@ func TestPublishingStopsOnlyDuringPartialCommits(t *testing.T) {
 		commit, partial string
 		want            bool
 	}{
-		"revert of an edit":              {whole, "c1", "", false},
-		"next commit":                    {whole, "c2", "", true},
-		"commit applied in part":         {whole, "c2", "c2", true},
-		"revert of a partial commit":     {whole, "c1", "c2", true},
-		"same commit of another folder":  {elsewhere, "c1", "", true},
-		"control plane without a record": {&record{}, "c1", "", true},
+		"revert of an edit":                   {whole, "c1", "", false},
+		"next commit":                         {whole, "c2", "", true},
+		"commit applied in part":              {whole, "c2", "c2", true},
+		"revert of a partial commit":          {whole, "c1", "c2", true},
+		"same commit from a different folder": {elsewhere, "c1", "", true},
+		"control plane without a record":      {&record{}, "c1", "", true},
 	} {
 		if got := (&Follower{partial: c.partial}).
 			mustHold(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {

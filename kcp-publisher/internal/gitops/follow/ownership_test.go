@@ -35,7 +35,7 @@ func TestCommitReplacesTheWholeSpec(t *testing.T) {
 			}, true,
 			map[string]string{fieldManager + " Apply": `{"f:spec":{"f:channel":{}}}`, "kcp-publisher Update": status},
 		},
-		"labels of another manager": {
+		"labels owned by another manager": {
 			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine),
 				owns("broker", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:labels":{"f:region":{}}}}`)},
 			false,

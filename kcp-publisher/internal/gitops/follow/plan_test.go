@@ -171,17 +171,17 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
 			}, "Kyma one"},
-		"label of another client": {[]string{template, releaseMeta, a("one")},
+		"label set by another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
 				alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
 			}, ""},
-		"spec field of another client": {[]string{template, releaseMeta, a("one")},
+		"spec field set by another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
 				alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
 			}, "Kyma one"},
-		"module of another client": {[]string{template, releaseMeta, a("one")},
+		"module added by another client": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")

@@ -58,7 +58,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 		"Kyma with a published bundle only": {
 			commit: without7, live: withRuntime("published"), pruning: limits, pruned: 1,
 		},
-		"permission for another commit": {
+		"permission for a different commit": {
 			commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c1"},
 			held: "Kyma k007", pruned: 1,
 		},

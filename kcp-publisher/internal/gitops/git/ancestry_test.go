@@ -34,14 +34,14 @@ func TestIsDescendantFollowsParentCommits(t *testing.T) {
 			branch, ancestor string
 			want             bool
 		}{
-			"commit itself":                  {"main", third, true},
-			"first parent":                   {"main", second, true},
-			"second parent":                  {"main", side, true},
-			"older ancestor":                 {"main", first, true},
-			"newer commit on another branch": {"side", second, false},
-			"descendant":                     {"side", third, false},
-			"commit of another repository":   {"main", unrelated, false},
-			"parent of the side branch":      {"side", first, true},
+			"commit itself":                      {"main", third, true},
+			"first parent":                       {"main", second, true},
+			"second parent":                      {"main", side, true},
+			"older ancestor":                     {"main", first, true},
+			"newer commit on a different branch": {"side", second, false},
+			"descendant":                         {"side", third, false},
+			"commit from a different repository": {"main", unrelated, false},
+			"parent of the side branch":          {"side", first, true},
 		} {
 			t.Run(place+"/"+name, func(t *testing.T) {
 				o := options
@@ -88,7 +88,7 @@ func TestCommitMustFollowTheLastAppliedCommit(t *testing.T) {
 		"rewound branch":            {Options{Branch: "side"}, applied("branch side", second), true, "does not descend"},
 		"successor on other branch": {Options{Branch: "side"}, applied("branch main", first), true, "branch side of"},
 		"same commit of HEAD":       {Options{}, applied("branch side", side), true, "HEAD of"},
-		"successor in another repository": {
+		"successor in a different repository": {
 			Options{Branch: "main"}, AppliedCommit{"https://elsewhere/x", "branch main", first}, true, "https://elsewhere/x",
 		},
 		"newer tag":     {Options{Tag: "v2"}, applied("tag v1", first), false, ""},

@@ -219,7 +219,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 		"commit signed by an allowed SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",
 		},
-		"commit signed by another SSH key": {
+		"commit signed with a different SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not in the allowed signers file",
 		},
 		"SSH signature with the namespace file": {
@@ -230,7 +230,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 			allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature",
 		},
 		"commit signed by a key-ring key": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
-		"commit signed by another OpenPGP key": {
+		"commit signed with a different OpenPGP key": {
 			ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring",
 		},
 		"SSH signature with an OpenPGP key ring": {

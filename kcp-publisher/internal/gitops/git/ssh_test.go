@@ -139,11 +139,11 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 		cause    Cause
 		want     string
 	}{
-		"server with another key": {
+		"server with a different key": {
 			other.PublicKey(), identity, HostKeyRefused, "has a different key for " + address.String() +
 				" than the server, which sent " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
 		},
-		"server with another type of key": {
+		"server with a different key type": {
 			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a type that the server supports (" +
 				host.PublicKey().Type(),
 		},

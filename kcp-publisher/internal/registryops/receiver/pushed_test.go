@@ -72,7 +72,7 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 			kind: distributionEvents,
 			body: strings.ReplaceAll(sample(t, "distribution.json"), "/reports/", "/runtimes/"),
 		},
-		"a report of another fleet": {
+		"a report from another fleet": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "fleet/", "other/"),
 		},
 		"a repository below a report repository": {

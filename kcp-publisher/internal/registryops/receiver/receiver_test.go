@@ -96,7 +96,7 @@ func TestNotificationsRequireTheToken(t *testing.T) {
 		"request with the token":             {"Bearer " + secret, body, http.StatusAccepted, true},
 		"request with the token as password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
 		"request without a token":            {"", body, http.StatusUnauthorized, false},
-		"request with another token": {
+		"request with a different token": {
 			"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false,
 		},
 		"request with a truncated token": {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},

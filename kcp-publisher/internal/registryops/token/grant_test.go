@@ -80,7 +80,7 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"runtime has no access outside the module patterns": {
 			"a", "repository:modules:pull repository:modules2/x:pull repository:shared/charts/x:pull", "",
 		},
-		"runtime has no access to another resource type": {"a", "plugin:fleet/runtimes/a:pull", ""},
+		"runtime does not have access to other resource types": {"a", "plugin:fleet/runtimes/a:pull", ""},
 		"publisher pushes below the prefix": {
 			UserPublisher, "repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",
 			"repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",

@@ -217,11 +217,11 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	password := passwordOf(t, "a", 1)
 	for name, q := range map[string]url.Values{
-		"query without a service":   {"scope": {"repository:fleet/runtimes/a:pull"}},
-		"query for another service": {"service": {"other.example"}},
-		"query for two services":    {"service": {"registry.example", "other.example"}},
-		"an invalid scope":          query("repository:fleet/../a:pull"),
-		"a query that is too long":  query(strings.Repeat("repository:a:pull ", 1000)),
+		"query without a service":       {"scope": {"repository:fleet/runtimes/a:pull"}},
+		"query for a different service": {"service": {"other.example"}},
+		"query for two services":        {"service": {"registry.example", "other.example"}},
+		"an invalid scope":              query("repository:fleet/../a:pull"),
+		"a query that is too long":      query(strings.Repeat("repository:a:pull ", 1000)),
 	} {
 		if response := d.ask("a", password, q); response.Code != http.StatusBadRequest {
 			t.Errorf("%s: got status %d, want 400: %s", name, response.Code, response.Body)

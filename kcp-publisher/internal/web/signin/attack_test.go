@@ -129,17 +129,17 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 		forge  func(map[string]any)
 		signer *ecdsa.PrivateKey
 	}{
-		"token with the nonce of another sign-in": {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
-		"token without a nonce":                   {func(claims map[string]any) { delete(claims, "nonce") }, nil},
-		"token for another client":                {func(claims map[string]any) { claims["aud"] = "another" }, nil},
-		"token of another issuer": {
+		"token with another sign-in's nonce": {func(claims map[string]any) { claims["nonce"] = "another" }, nil},
+		"token without a nonce":              {func(claims map[string]any) { delete(claims, "nonce") }, nil},
+		"token for another client":           {func(claims map[string]any) { claims["aud"] = "another" }, nil},
+		"token from a different issuer": {
 			func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil,
 		},
 		"expired token": {
 			func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil,
 		},
-		"token signed with another key": {nil, another},
-		"token with an empty user name": {func(claims map[string]any) { claims["name"] = "" }, nil},
+		"token signed with a different key": {nil, another},
+		"token with an empty user name":     {func(claims map[string]any) { claims["name"] = "" }, nil},
 	} {
 		w.provider.as(map[string]any{"name": "mia"}, c.forge, c.signer)
 		if in := s.visitor(t).get(t, "/sign-in/oidc"); in.status != http.StatusUnauthorized {

@@ -25,7 +25,7 @@ func TestModulePageShowsTheRolloutThatHoldsAVersion(t *testing.T) {
 		"completely rolled out version":    {[]fleet.Rollout{first}, "1.8.0", ""},
 		"channel with the earlier version": {[]fleet.Rollout{back, first}, "1.8.0", ""},
 		"module without rollouts":          {nil, "1.8.0", ""},
-		"rollout of another channel": {
+		"rollout in another channel": {
 			[]fleet.Rollout{{Name: "other", Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "fast", To: "1.9.0"}}},
 			"1.9.0", "",
 		},

@@ -267,9 +267,9 @@ func TestPagesRefuseViewersWithoutRights(t *testing.T) {
 		viewer *Viewer
 		status int
 	}{
-		"request without a viewer":              {&Viewer{}, http.StatusUnauthorized},
-		"viewer without the right":              {&Viewer{MaySee: no}, http.StatusForbidden},
-		"viewer whose rights cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
+		"request without a viewer":                   {&Viewer{}, http.StatusUnauthorized},
+		"viewer without the right":                   {&Viewer{MaySee: no}, http.StatusForbidden},
+		"viewer whose permissions cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
 		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images",
