@@ -49,7 +49,7 @@ func invalidError(data []byte) error {
 	return errors.New("more than one document")
 }
 
-// stringEnd returns the index after a string that starts at the given index of a valid document.
+// stringEnd returns the index after the string that starts at the given index in a valid document.
 func stringEnd(data []byte, start int) int {
 	for at := start + 1; ; at++ {
 		switch data[at] {

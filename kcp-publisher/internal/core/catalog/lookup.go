@@ -260,7 +260,7 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 		// A request with another name must not bypass the visibility rules in the module's ModuleReleaseMeta.
 		if err := o.checkRequest(kyma); err != nil {
 			return Choice{},
-				reason.Errorf(reason.ModuleNotOffered, "module %s is another name of a module that is not available: %v",
+				reason.Errorf(reason.ModuleNotOffered, "module %s is an alias for a module that is not available: %v",
 					module, err)
 		}
 	}

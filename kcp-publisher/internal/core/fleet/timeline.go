@@ -31,7 +31,7 @@ type Bundle struct {
 	// Applied is the time when the runtime first reported the bundle as applied, or nil.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst state that any module of the runtime had while this bundle was the latest, or empty.
+	// State is the worst state that any of the runtime's modules had while this bundle was the latest, or empty.
 	State v1beta2.State `json:"state,omitempty"`
 	// Refused is the reason why the runtime refused the bundle, or empty.
 	Refused string `json:"refused,omitempty"`
