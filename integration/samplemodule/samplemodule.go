@@ -34,7 +34,7 @@ func Image(version string) string { return ImageRepository + "/" + Operator + ":
 const (
 	VersionGood   = "1.0.0"
 	VersionBetter = "1.1.0"
-	// VersionPrioritized runs the image of VersionGood.
+	// VersionPrioritized uses the same operator image as VersionGood.
 	VersionPrioritized = "1.0.1"
 )
 

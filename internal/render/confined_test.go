@@ -187,7 +187,7 @@ func TestFailedChildProcessIsNotAContentError(t *testing.T) {
 	}
 }
 
-func TestOutputOfRenderProcessIsLimited(t *testing.T) {
+func TestRenderProcessOutputIsLimited(t *testing.T) {
 	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(),
 		chartWith(t, configMap("a")))
 	require.ErrorContains(t, err, "rendering returned more than 32 MiB of objects")

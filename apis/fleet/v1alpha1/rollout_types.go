@@ -213,8 +213,9 @@ type CheckSummary struct {
 	// +optional
 	Inconclusive int32 `json:"inconclusive,omitempty"`
 	// Median is the median of the measured values. MedianBefore is the median of the values before the upgrade. Both
-	// are empty if no values exist. After the wave is proven, a value is from the last report before that. Earlier, it
-	// is from the time at which the check's result changed. A Failed check keeps the value that caused the failure.
+	// are empty if no values exist. Until the wave is proven, a value is from the time at which the check's result
+	// changed. After that, it is from the last report before the wave was proven. A Failed check keeps the value that
+	// caused the failure.
 	// +optional
 	Median string `json:"median,omitempty"`
 	// +optional

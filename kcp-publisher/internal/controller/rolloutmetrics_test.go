@@ -37,7 +37,7 @@ func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 	}
 }
 
-func TestCheckMetricsCountRuntimesOfAllWaves(t *testing.T) {
+func TestCheckMetricsCountRuntimesInAllWaves(t *testing.T) {
 	r := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
 	r.Status = fleet.RolloutStatus{State: fleet.RolloutRolledBack, Waves: []fleet.WaveStatus{
 		{Name: "canaries", Checks: []fleet.CheckSummary{{Name: "latency", Passed: 3, Failed: 1}}},

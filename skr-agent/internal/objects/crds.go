@@ -154,8 +154,8 @@ func applyCRDOver(
 		// A control plane in the same cluster has installed CRDs with more versions. Keep them.
 		return live, nil
 	default:
-		// Take over the fields that lifecycle-manager owns. Otherwise, the apply would keep its fields that are not in
-		// the agent's CRD.
+		// Take over the fields that lifecycle-manager owns. Otherwise, the API server would keep lifecycle-manager's
+		// fields that are not in the agent's CRD.
 		err := takeover.TakeFields(ctx, uncached, live, fieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err

@@ -108,7 +108,7 @@ func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
 	}
 }
 
-// gateOf returns the gates of a rollout in this state that removes keda from these runtimes.
+// gateOf returns the gates for a rollout that removes keda from these runtimes and is in this state.
 func gateOf(t *testing.T, state fleet.RolloutState, kymas ...*v1beta2.Kyma) rollout.Gates {
 	t.Helper()
 	policies := removalPolicies()

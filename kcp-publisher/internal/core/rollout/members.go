@@ -93,7 +93,8 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		p.classifyWithVersion(m, r, quiet)
 	case m.isSelected && p.isRollingBack() && p.hasReturned(r):
 		m.state = inFlight
-		// The runtime may never have installed the promoted version, for example before its maintenance window.
+		// A runtime that waits for its maintenance window never installed the promoted version, so it counts as
+		// reverted.
 		if r.IsCurrent || r.WaitsForWindow || quiet || p.isLate(m, r) {
 			m.state = reverted
 		}

@@ -86,7 +86,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 		after          time.Duration
 		state          fleet.RolloutState
 		message        string
-		devGets, other string // the decisions
+		devGets, other string // expected decisions for dev and the others
 	}{
 		"canaries first": {
 			nil, []Runtime{dev, prod}, false, 0, fleet.RolloutProgressing, "wave development: 0 of 1", "lose",
@@ -179,7 +179,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 
 func TestRolledBackRemovalEndsWhenModulesAreBack(t *testing.T) {
 	back := without("dev", "dev", firstRemoval, v1beta2.StateReady)
-	back.Version = "0.9.0" // the runtime had an older version than others
+	back.Version = "0.9.0" // the runtime had an older version than the other runtimes
 	rollouts := ended(fleet.RolloutRollingBack, nil)
 	round := EvaluateAll(removalPolicy(nil), rollouts, removed(back, losing("prod", "", noon)), noon.Add(time.Minute))
 	if got := round.Newest[0].Status; got.State != fleet.RolloutRolledBack || got.Reverted != 1 {

@@ -105,7 +105,7 @@ type world struct {
 	gates   Gates
 	// track is keda, or the removal of keda: see removalworld_test.go.
 	track   Track
-	wild    bool   // simulate also refused pushes and promotions of intermediate versions
+	wild    bool   // also simulates pushes that are refused, and intermediate promotions
 	problem string // the first violated guarantee
 }
 

@@ -167,7 +167,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}
 }
 
-func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
+func TestSSHServerCannotSendEndlessReferences(t *testing.T) {
 	host := newSSHKey(t)
 	_, identity, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -142,7 +142,7 @@ func (f *takeoverFlags) requestPhase(
 	case is == takeover.PhaseReturn:
 		return errors.New("the Kyma is being returned to lifecycle-manager: run `takeover abort`")
 	case is == takeover.PhaseNone:
-		return errors.New("the takeover was not started: run `takeover start`")
+		return errors.New("the takeover has not started: run `takeover start`")
 	case is == takeover.PhaseFinished:
 		return errors.New("the takeover is finished and cannot be undone")
 	case is == string(bundle.TakeoverClean):

@@ -59,7 +59,7 @@ func (k Snapshot) isOnTrial() bool {
 	return k.RunningImage == k.TemplateImage && k.ProvenImage != "" && k.ProvenImage != k.TemplateImage
 }
 
-// onStart returns the new state at the start of the agent. Callers must apply it before any work that can crash.
+// onStart returns the new state when the agent starts. Callers must apply it before any work that can crash.
 func onStart(k Snapshot) Step {
 	s := Step{State: k.State}
 	if !k.isOnTrial() {

@@ -20,7 +20,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		known          Snapshot
 		start, overdue bool          // selects onStart or onDeadline instead of onReconciled
 		unreachable    bool          // the registry is not reachable
-		again          time.Duration // selects onRestart: the time since the agent's start
+		again          time.Duration // time since the agent's start; selects onRestart
 		wanted         string
 		well           time.Duration
 		want           State
