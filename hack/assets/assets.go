@@ -27,12 +27,12 @@ const controlPlane = "offline/controlplane"
 // EnvDir is envtest's environment variable for the folder with kube-apiserver and etcd.
 const EnvDir = "KUBEBUILDER_ASSETS"
 
-// Assets contains the paths of the programs of a test cluster.
+// Assets contains the paths to a test cluster's programs.
 type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
-	// Kubectl is the path of kubectl, for users of the demo. It is empty if kubectl is not installed.
+	// Kubectl is the path to kubectl, for users of the demo. It is empty if kubectl is not installed.
 	Kubectl string
 }
 
@@ -53,8 +53,8 @@ var programs = []program{
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Ensure returns the paths of the programs of a test cluster. It downloads or builds missing programs. On a terminal,
-// it shows a spinner. Otherwise, it writes log lines.
+// Ensure returns the paths to a test cluster's programs. It downloads or builds missing programs. On a terminal, it
+// shows a spinner. Otherwise, it writes log lines.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -132,7 +132,7 @@ func find(name string, dirs ...string) string {
 	return ""
 }
 
-// lock prevents concurrent builds of the same program.
+// lock prevents concurrent builds for the same program.
 func lock(ctx context.Context, path string, progress io.Writer) (func(), error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

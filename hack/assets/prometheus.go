@@ -10,13 +10,13 @@ import (
 const prometheusVersion = "v0.316.0"
 
 // EnsurePromtool returns the path of promtool, which tests alerts. If promtool is missing in the cache, EnsurePromtool
-// first builds it, which takes three minutes of CPU time.
+// first builds it, which takes three CPU minutes.
 func EnsurePromtool(ctx context.Context, progress io.Writer) (string, error) {
 	return ensurePrometheus(ctx, "promtool", progress)
 }
 
-// EnsurePrometheus returns the path of Prometheus, which checks of modules query. If Prometheus is missing in the
-// cache, EnsurePrometheus first builds it without its web pages, which takes four minutes of CPU time.
+// EnsurePrometheus returns the path to Prometheus, which module checks query. If Prometheus is missing in the cache,
+// EnsurePrometheus first builds it without its web pages, which takes four CPU minutes.
 func EnsurePrometheus(ctx context.Context, progress io.Writer) (string, error) {
 	return ensurePrometheus(ctx, "prometheus", progress)
 }

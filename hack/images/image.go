@@ -30,7 +30,7 @@ type Options struct {
 	Created            time.Time
 	// Program is a static ELF executable for Linux.
 	Program []byte
-	// Architecture is the architecture of a base image without a program.
+	// Architecture is the architecture for a base image without a program.
 	Architecture string
 }
 
@@ -115,7 +115,7 @@ func Build(o Options) (Image, error) {
 	return image, err
 }
 
-// examine returns the architecture of a static Linux program. It returns an error for other programs.
+// examine returns a static Linux program's architecture. It returns an error for other programs.
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {

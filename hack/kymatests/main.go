@@ -1,9 +1,9 @@
-// Command kymatests compares the end-to-end tests and flags of a checked-out lifecycle-manager with
-// docs/kyma-compatibility.md, and lists those without a row.
+// Command kymatests compares a checked-out lifecycle-manager's end-to-end tests and flags with
+// docs/kyma-compatibility.md, and lists the ones without a row.
 //
 //	kymatests [-record] FOLDER
 //
-// With -record, it writes the names of the tests to hack/kymatests/upstream.txt, which a test of this package reads.
+// With -record, it writes the test names to hack/kymatests/upstream.txt, which a test in this package reads.
 package main
 
 import (

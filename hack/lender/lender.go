@@ -23,7 +23,7 @@ import (
 // Env is the environment variable with the path of the lender's socket.
 const Env = "KYMA_PULL_CLUSTERS"
 
-// Service is the prefix of the names of the lender's RPC methods, such as Service + ".Take".
+// Service is the prefix of the lender's RPC method names, such as Service + ".Take".
 const Service = "Lender"
 
 // Want describes the cluster to borrow.
@@ -35,7 +35,7 @@ type Want struct {
 // Place describes a running cluster on this machine: its folder and the address of its etcd.
 type Place struct {
 	Dir, Kubeconfig, Etcd string
-	// Audited is the size of the audit log at the start of the loan. Earlier entries belong to other borrowers.
+	// Audited is the audit log's size when the loan started. Earlier entries belong to other borrowers.
 	Audited int64
 }
 
@@ -54,7 +54,7 @@ type Loan struct {
 // Socket returns the path of the lender's socket, or "" if the run has no lender.
 func Socket() string { return os.Getenv(Env) }
 
-// Borrow waits for a cluster of the lender at a socket.
+// Borrow waits for one of the lender's clusters at a socket.
 func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
 	connection, err := rpc.Dial("unix", socket)
 	if err != nil {
@@ -74,7 +74,7 @@ func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
 	return l, nil
 }
 
-// Call calls a method of the lender for the borrowed cluster.
+// Call calls one of the lender's methods for the borrowed cluster.
 func (l *Loan) Call(method string, argument, reply any) error {
 	return l.connection.Call(Service+"."+method, argument, reply)
 }
@@ -101,7 +101,7 @@ func ReportStart() error {
 	return errors.Join(connection.Call(Service+".CountStart", true, &none), connection.Close())
 }
 
-// Server is an API server for the tests of one package.
+// Server is an API server for one package's tests.
 type Server struct {
 	Config *rest.Config // with admin permissions
 	Etcd   *url.URL

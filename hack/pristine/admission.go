@@ -12,7 +12,7 @@ import (
 )
 
 // admission lists the key prefixes of the objects that define webhooks and admission policies. The API server keeps a
-// copy of these objects, and drops the copy of a deleted object only after about a second.
+// copy of these objects, and drops a deleted object's copy only after about a second.
 var admission = []string{
 	root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
 	root + "validatingadmissionpolicies/", root + "validatingadmissionpolicybindings/",
@@ -30,7 +30,7 @@ const (
 )
 
 // forgetAdmission waits until the API server enforces only the webhooks and policies that are in etcd. It creates a
-// canary of each kind, which refuses labeled ConfigMaps. The API server reads changes to a kind's objects in order, so
+// canary for each kind, which refuses labeled ConfigMaps. The API server reads changes to a kind's objects in order, so
 // it has read all earlier deletions once it enforces the canaries. Then, forgetAdmission deletes the canaries and waits
 // until the API server accepts the ConfigMaps.
 func (s *Snapshot) forgetAdmission(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	return nil
 }
 
-// probe sends a dry run that creates a ConfigMap with the label of a canary.
+// probe sends a dry run that creates a ConfigMap with a canary's label.
 func probe(ctx context.Context, api client.Client, canary string) error {
 	return api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceDefault, GenerateName: "canary-", Labels: map[string]string{canaryLabel: canary},

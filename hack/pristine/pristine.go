@@ -1,5 +1,5 @@
-// Package pristine resets the API server of a test to its initial state. A reset takes 0.2 s, or 2 s after a test
-// with webhooks or admission policies.
+// Package pristine resets a test's API server to its initial state. A reset takes 0.2 s, or 2 s after a test with
+// webhooks or admission policies.
 //
 // The package writes directly to etcd. Finalizers and terminating namespaces therefore do not block a reset. State
 // outside etcd, such as audit logs, is not reset.

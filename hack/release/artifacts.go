@@ -63,7 +63,7 @@ func contents(version string, platforms []platform, signed bool) []string {
 	return names
 }
 
-// ociArtifacts lists the names of images and charts in the OCI image layout.
+// ociArtifacts lists the images and charts in the OCI image layout, by name.
 func ociArtifacts() (names []string) {
 	for _, program := range programs {
 		names = append(names, program, "charts/"+program)

@@ -36,7 +36,7 @@ const (
 	releaseBuildType = "https://kyma-pull.dev/release/v1"
 )
 
-// attach pushes an OCI referrer of an image or chart. It is idempotent.
+// attach pushes an OCI referrer for an image or chart. It is idempotent.
 //
 // Source: OCI image-spec 1.1, manifest.md, "subject"; cosign, specs/BUNDLE_SPEC.md.
 func (r *release) attach(
@@ -80,7 +80,7 @@ func pushOnce(ctx context.Context, to oras.Target, mediaType string, content []b
 	return d, nil
 }
 
-// sigstoreBundle is a sigstore bundle v0.3 with a public key: a DSSE envelope, or the signature of a file.
+// sigstoreBundle is a sigstore bundle v0.3 with a public key: a DSSE envelope, or a file's signature.
 //
 // Source: sigstore protobuf-specs, sigstore_bundle.proto.
 type sigstoreBundle struct {
@@ -110,7 +110,7 @@ func (r *release) newBundle() (sigstoreBundle, error) {
 	return b, err
 }
 
-// signedFile returns a sigstore bundle with the signature of a file, for `cosign verify-blob --bundle`.
+// signedFile returns a sigstore bundle with a file's signature, for `cosign verify-blob --bundle`.
 func (r *release) signedFile(data, signature []byte) ([]byte, error) {
 	b, err := r.newBundle()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// serveBases serves the base image of each architecture for ko at r.baseHost, until the context ends. The base image
-// contains the files of the images of hack/images without the program.
+// serveBases serves the base image for each architecture to ko at r.baseHost, until the context ends. The base image
+// contains the same files as the hack/images images, without the program.
 func (r *release) serveBases(ctx context.Context, scratch string) error {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", "localhost:0")

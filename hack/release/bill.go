@@ -12,7 +12,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBills writes a CycloneDX bill of materials for each program. It is also a referrer of the program's image.
+// writeBills writes a CycloneDX bill of materials for each program. It is also a referrer for the program's image.
 func (r *release) writeBills(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *release) billOf(program string) string {
 	return filepath.Join(r.dir, billFile(program, r.version))
 }
 
-// readBill returns the bill of materials of a built program.
+// readBill returns a built program's bill of materials.
 func (r *release) readBill(ctx context.Context, program, file string) (*cyclonedx.BOM, error) {
 	if r.tools != "" {
 		return r.syftBill(ctx, program, file)

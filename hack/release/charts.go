@@ -103,7 +103,7 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 	return loader.LoadFiles(buffered)
 }
 
-// imagePattern matches the image of a chart in its values.yaml.
+// imagePattern matches a chart's image in its values.yaml.
 var imagePattern = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
 
 // setImage sets the release's image in a chart's values.yaml. It sets the digest if the release has images.

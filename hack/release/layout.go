@@ -23,7 +23,7 @@ import (
 // layout opens the OCI image layout in the scratch folder. The references are NAME:VERSION.
 func layout(scratch string) (*oci.Store, error) { return oci.New(filepath.Join(scratch, "oci")) }
 
-// buildImages builds an image of each program for all platforms.
+// buildImages builds each program's image for all platforms.
 func (r *release) buildImages(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// image builds the image of a program for one platform and adds it to the layout.
+// image builds a program's image for one platform and adds it to the layout.
 func (r *release) image(
 	ctx context.Context, layout *oci.Store, scratch string, p platform, program string,
 ) (ocispec.Descriptor, error) {
@@ -132,7 +132,7 @@ func (r *release) packLayout(scratch string) error {
 	return os.WriteFile(filepath.Join(r.dir, layoutFile(r.version)), packed.Bytes(), 0o644)
 }
 
-// sortIndex sorts the entries of the layout's index.json, which package oci writes in a random order.
+// sortIndex sorts the entries in the layout's index.json, which package oci writes in a random order.
 func sortIndex(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command release builds all files of a release into one folder: programs for each platform, images and charts as an
+// Command release builds all files for a release into one folder: programs for each platform, images and charts as an
 // OCI image layout, CRDs, manifests, bills of materials and checksums. With a key, it adds signatures, provenance and
 // attestations. The output is reproducible, except for the signatures. The lists of a release's files are in
 // artifacts.go.
@@ -35,11 +35,11 @@ func main() {
 type release struct {
 	version, images, dir string
 	tools                string // folder with goreleaser, ko, syft and cosign, or empty
-	baseHost             string // host of the registry with ko's base images
+	baseHost             string // host for the registry with ko's base images
 	platforms            []platform
 	commit               commit
 	key                  crypto.Signer // nil if no key is configured
-	// built contains the descriptors of images and charts by name.
+	// built contains image and chart descriptors by name.
 	built map[string]ocispec.Descriptor
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// installations contains the values and namespaces of the manifests for kubectl. Users must replace registry.example.
+// installations contains the values and namespaces for the kubectl manifests. Users must replace registry.example.
 var installations = map[string]struct {
 	namespace string
 	values    map[string]any
@@ -30,7 +30,7 @@ var installations = map[string]struct {
 	"skr-agent": {"kyma-system", map[string]any{}},
 }
 
-// writeManifests renders each chart into a file for kubectl apply, and into an archive of kustomize bases.
+// writeManifests renders each chart into a file for kubectl apply, and into an archive with kustomize bases.
 func (r *release) writeManifests() error {
 	bases, err := r.bases()
 	if err != nil {
@@ -92,7 +92,7 @@ resources:
 - install.yaml
 `
 
-// manifest returns the namespace, the CRDs and the rendered objects of a chart as YAML documents.
+// manifest returns a chart's namespace, CRDs and rendered objects as YAML documents.
 func (r *release) manifest(name string) ([]byte, error) {
 	loaded, err := r.loadChart(name)
 	if err != nil {

@@ -18,7 +18,7 @@ type packaged struct {
 	CPU string
 }
 
-// writePackages writes a Homebrew formula of each program, and a krew manifest of the publisher's commands as a
+// writePackages writes a Homebrew formula for each program, and a krew manifest for the publisher's commands as a
 // kubectl plugin.
 //
 // Source: Homebrew Formula Cookbook; krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.

@@ -33,7 +33,7 @@ func parsePlatforms(text string) (all []platform, err error) {
 	return all, nil
 }
 
-// commit is the Git commit of the release.
+// commit is the release's Git commit.
 type commit struct {
 	hash string
 	time time.Time
@@ -125,8 +125,8 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// checkCommit returns an error if the build settings of a program do not contain the release's commit. go build omits
-// the commit without a warning, for example in a linked worktree of Git.
+// checkCommit returns an error if a program's build settings do not contain the release's commit. go build omits the
+// commit without a warning, for example in a linked worktree of Git.
 func checkCommit(settings []debug.BuildSetting, hash string) error {
 	for _, s := range settings {
 		if s.Key == "vcs.revision" && s.Value == hash {
@@ -148,7 +148,7 @@ func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeDefinitions writes all CRDs of each chart to one file for kubectl.
+// writeDefinitions writes all of each chart's CRDs to one file for kubectl.
 func (r *release) writeDefinitions() error {
 	for chart, folder := range map[string]string{
 		"kcp-publisher": "charts/kcp-publisher/files/crds",

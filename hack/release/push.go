@@ -20,8 +20,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// push copies the images and charts of a built release into the registry, with the version as the tag. Existing tags
-// are not replaced.
+// push copies a built release's images and charts into the registry, with the version as the tag. Existing tags are not
+// replaced.
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
@@ -55,7 +55,7 @@ func (r *release) push(ctx context.Context) error {
 			return fmt.Errorf("-images: %w", err)
 		}
 		to.Client = client
-		// Registries without a referrers API can refuse to delete the previous index of referrers.
+		// Registries without a referrers API can refuse to delete the previous referrer index.
 		to.SkipReferrersGC = true
 		// oras and docker also use HTTP for a registry on localhost.
 		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:")
@@ -95,7 +95,7 @@ func (r *release) pushOne(
 	return nil
 }
 
-// createdAt returns the creation time in the annotations of an image or chart, which its attestations get too.
+// createdAt returns the creation time in an image's or chart's annotations, which its attestations get too.
 func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
 	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-// writeChecksums writes the checksums of the release's files in the format of sha256sum.
+// writeChecksums writes the checksums of the release's files in sha256sum's format.
 func (r *release) writeChecksums() error {
 	var lines strings.Builder
 	err := r.forEachFile(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
@@ -31,7 +31,7 @@ func (r *release) writeChecksums() error {
 	return os.WriteFile(filepath.Join(r.dir, checksumsFile), []byte(lines.String()), 0o644)
 }
 
-// forEachFile calls do with the name and SHA-256 of each file of the release, sorted by name.
+// forEachFile calls do with the name and SHA-256 of each file in the release, sorted by name.
 func (r *release) forEachFile(do func(name, sum string)) error {
 	return fs.WalkDir(os.DirFS(r.dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

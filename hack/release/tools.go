@@ -70,7 +70,7 @@ func (r *release) goreleaser(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// koImage builds the image of a program for one platform as .ko.yaml defines, and adds it to the layout.
+// koImage builds a program's image for one platform as .ko.yaml defines, and adds it to the layout.
 func (r *release) koImage(
 	ctx context.Context, layout *oci.Store, p platform, program string,
 ) (ocispec.Descriptor, error) {
@@ -112,7 +112,7 @@ func (r *release) koImage(
 			return none, err
 		}
 	}
-	// ko's annotations contain the address of the local registry, which differs between builds.
+	// ko's annotations contain the local registry's address, which differs between builds.
 	manifest.Annotations = nil
 	if data, err = json.Marshal(manifest); err != nil {
 		return none, err
@@ -120,8 +120,8 @@ func (r *release) koImage(
 	return pushOnce(ctx, layout, manifest.MediaType, data)
 }
 
-// syftBill returns a bill of materials of a program. It replaces the parts that differ between builds: the serial
-// number, the time, and the reference of the program, which syft derives from the path of the file.
+// syftBill returns a program's bill of materials. It replaces the parts that differ between builds: the serial number,
+// the time, and the program's reference, which syft derives from the file's path.
 func (r *release) syftBill(ctx context.Context, program, file string) (*cyclonedx.BOM, error) {
 	text, err := r.tool(ctx, []string{"SYFT_CHECK_FOR_APP_UPDATE=false"}, "syft", "scan", "--quiet", "file:"+file,
 		"--source-name="+program, "--source-version="+r.version, "--output=cyclonedx-json")
@@ -161,7 +161,7 @@ func (r *release) newCosign(ctx context.Context, dir string) (cosign, error) {
 	return cosign{r, dir}, err
 }
 
-// sign runs a command of cosign, and returns the resulting bundle.
+// sign runs a cosign command, and returns the resulting bundle.
 func (c cosign) sign(ctx context.Context, data []byte, command string, args ...string) (sigstoreBundle, error) {
 	var b sigstoreBundle
 	in, out := filepath.Join(c.dir, "in"), filepath.Join(c.dir, "out")

@@ -1,8 +1,8 @@
-// Package suite selects the tests of a run. The short suite of `make test` runs on every change. The long suite of
-// `make test-long` runs weekly, and after a change to the folders that CONTRIBUTING.md lists.
+// Package suite selects the tests for a run. `make test`'s short suite runs on every change. `make test-long`'s long
+// suite runs weekly, and after a change to the folders that CONTRIBUTING.md lists.
 //
 // A long test or subtest calls Long in its first line. hack/suite/list finds long tests by that call, and random tests
-// by their calls of Seed and rapid.Check.
+// by their calls to Seed and rapid.Check.
 package suite
 
 import (
@@ -14,7 +14,7 @@ import (
 // env is the environment variable that selects the long suite.
 const env = "KYMA_PULL_LONG"
 
-// Long skips the test in the short suite, which must contain a smoke test of the same behavior.
+// Long skips the test in the short suite, which must contain a smoke test for the same behavior.
 func Long(t testing.TB) {
 	t.Helper()
 	if !Selected() {

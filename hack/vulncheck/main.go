@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Exit code of govulncheck if it found vulnerabilities, and its message if it cannot reach the database.
+// govulncheck's exit code if it found vulnerabilities, and its message if it cannot reach the database.
 const (
 	codeFound   = 3
 	unreachable = "govulncheck: fetching vulnerabilities:"

@@ -30,7 +30,7 @@ type Case struct {
 	Firing []string
 }
 
-// Alert is an alerting rule of a chart.
+// Alert is an alerting rule in a chart.
 type Alert struct {
 	Alert       string            `json:"alert"`
 	Expr        string            `json:"expr"`
@@ -44,7 +44,7 @@ func File(root, chart string) string {
 	return filepath.Join(root, "charts", chart, "files", "monitoring", "alerts.yaml")
 }
 
-// Read returns the alerts of a file.
+// Read returns a file's alerts.
 func Read(path string) ([]Alert, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	measuredTime  = 2 * time.Minute
 )
 
-// defaultIntervals are the agent's default intervals. The agents of a test fleet otherwise poll several times per
-// second, which would dominate the CPU time of an idle agent.
+// defaultIntervals are the agent's default intervals. A test fleet's agents otherwise poll several times per second,
+// which would dominate an idle agent's CPU time.
 var defaultIntervals = []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"}
 
 // measureChecks measures the cost of module checks for an idle agent with 20 modules. It compares an agent without
@@ -84,7 +84,7 @@ func measureChecks(ctx context.Context) ([]result, error) {
 	return all, nil
 }
 
-// checkedAgent upgrades all modules to a version with these checks, and returns the resource usage of the idle agent.
+// checkedAgent upgrades all modules to a version with these checks, and returns the idle agent's resource usage.
 func checkedAgent(
 	ctx context.Context, f *fleet.Fleet, r *fleet.Runtime, names []string, version string, checks []v1alpha1.Check,
 ) (idleUsage, error) {
@@ -110,7 +110,7 @@ func checkedAgent(
 	return idleAgent(ctx)
 }
 
-// mailerAs returns a version of the sample module mailer under a different name.
+// mailerAs returns a version of the sample module mailer with a different name.
 func mailerAs(name, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Module, v.Manifest, v.Manager = name, strings.ReplaceAll(v.Manifest, "mailer", name), name
@@ -152,7 +152,7 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idleUsage is the resource usage of an idle agent.
+// idleUsage is an idle agent's resource usage.
 type idleUsage struct {
 	millicores float64
 	bytes      int64

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// refusal returns a policy that refuses the ConfigMaps of the modules, and its binding.
+// refusal returns a policy that refuses the modules' ConfigMaps, and its binding.
 func refusal() []client.Object {
 	named := metav1.ObjectMeta{Name: "refused-by-a-user"}
 	return []client.Object{
@@ -39,7 +39,7 @@ func refusal() []client.Object {
 	}
 }
 
-// refuseObjects creates an admission policy that refuses objects of modules.
+// refuseObjects creates an admission policy that refuses module objects.
 func refuseObjects(ctx context.Context, api client.Client) error {
 	var problems []error
 	for _, o := range refusal() {

@@ -10,7 +10,7 @@ import (
 )
 
 // approveWaves approves waves as an operator would. For example, a wave waits for approval if its runtimes already had
-// the version before a restore of the control plane.
+// the version before the control plane was restored.
 func (s *stage) approveWaves(ctx context.Context, rollouts []v1alpha1.Rollout) {
 	for _, r := range rollouts {
 		for _, wave := range r.Status.Waves {
@@ -31,8 +31,8 @@ type heldRemovals struct {
 	} `json:"waiting"`
 }
 
-// wanted returns the IDs of the held removals that operators want. These are the deletions of Kymas, and the removal of
-// module mailer after it was mandatory. has reports whether a runtime must have a module.
+// wanted returns the IDs of the held removals that operators want. These are Kyma deletions, and the removal of module
+// mailer after it was mandatory. has reports whether a runtime must have a module.
 func (h heldRemovals) wanted(has func(id, module string) bool) (ids []string) {
 	for _, w := range h.Waiting {
 		if len(w.Runtimes) > 0 && (w.Module == "" || w.Module == mailer) &&

@@ -23,7 +23,7 @@ const announceTimeout = 4 * time.Minute
 
 func (s *stage) caFile() string { return filepath.Join(s.dir, "registry-ca.pem") }
 
-// tlsOptions adds TLS to the options of the registry, with a certificate for each ReplaceCA step.
+// tlsOptions adds TLS to the registry's options, with a certificate for each ReplaceCA step.
 func (s *stage) tlsOptions(options *registry.Options) {
 	if !s.shape.Authorities {
 		return
@@ -36,7 +36,7 @@ func (s *stage) tlsOptions(options *registry.Options) {
 	}
 }
 
-// trustRegistry adds the registry's CA to the options of the fleet. The test itself also trusts the next CAs.
+// trustRegistry adds the registry's CA to the fleet's options. The test itself also trusts the next CAs.
 func (s *stage) trustRegistry(options *fleet.Options) error {
 	if !s.shape.Authorities {
 		return nil

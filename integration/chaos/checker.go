@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Invariant is a property of the fleet that must hold at all times, as a sentence for the log.
+// Invariant is a property that the fleet must have at all times, as a sentence for the log.
 type Invariant string
 
 // Invariants.
@@ -62,12 +62,12 @@ type Checker struct {
 	downtime         map[string]bool                         // modules and versions that require downtime
 	incomplete       map[string]bool                         // versions of commits that cannot be applied
 	previousRollouts []ObservedRollout                       // rollouts in the previous observation
-	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
+	// upgrades and downgrades are the version changes of the staged module that the next call to Rollouts must check.
 	upgrades, downgrades []assignedVersion
 	// undefined maps each runtime to the last time when a user deleted its Manifest CRD.
 	undefined map[string]time.Duration
 	// restoring maps each runtime to its number of restores in progress, and restored to the time of its last restore.
-	// The key of the control plane is an empty string.
+	// The control plane's key is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
 	// fine contains the last time without each problem that checkDuration checks.
@@ -134,7 +134,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts the check of an invariant and records a violation if the invariant does not hold.
+// check counts an invariant's check and records a violation if the invariant does not hold.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {
@@ -216,7 +216,7 @@ func (c *Checker) Undone(rollout string) {
 	c.undone[rollout] = true
 }
 
-// Deleted announces that a user deletes an object of a module.
+// Deleted announces that a user deletes a module object.
 func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,7 +256,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts a check of an invariant by other code.
+// count counts an invariant's check in other code.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

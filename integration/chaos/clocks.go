@@ -23,10 +23,10 @@ const envClocks = "CHAOS_CLOCKS"
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the wall
-// clock of the running programs. Fleets that start later run these programs. The build takes minutes.
+// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the
+// running programs' wall clock. Fleets that start later run these programs. The build takes minutes.
 //
-// The monotonic clock does not change, as when the clock of a real machine is set.
+// The monotonic clock does not change, as when a real machine's clock is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)
@@ -98,7 +98,7 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// setClock shifts the clock of a program. The shift remains after a restart.
+// setClock shifts a program's clock. The shift remains after a restart.
 func (p *program) setClock(by time.Duration) error {
 	return os.WriteFile(filepath.Join(os.Getenv(envClocks), p.metrics), fmt.Append(nil, int64(by/time.Second)), 0o644)
 }

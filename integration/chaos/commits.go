@@ -15,20 +15,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// gitRecord is the name of the ConfigMap in which the publisher records the result of a commit.
+// gitRecord is the name of the ConfigMap in which the publisher records a commit's result.
 const gitRecord = "kyma-pull-git"
 
 // isPartial reports whether the API server rejects part of the commit only while the publisher applies it. Otherwise,
 // it already rejects the commit in the dry run, and the publisher does not apply any object.
 func isPartial(step Step) bool { return step.Serial%2 == 1 }
 
-// isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the cause of the failure.
+// isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the failure's cause.
 func isReverted(step Step) bool { return step.Serial%4 >= 2 }
 
 // refuseCommit pushes a commit that contains a promotion and objects that the API server rejects. Until the commit is
 // applied completely, runtimes must not get the version.
 func (s *stage) refuseCommit(ctx context.Context, step Step) error {
-	s.releasing.Lock() // during a restore of the control plane, the quota would be lost
+	s.releasing.Lock() // if the control plane was restored, the quota would be lost
 	defer s.releasing.Unlock()
 	files := map[string]any{"releases/" + scaler: release(step.Target)}
 	if isPartial(step) {
@@ -58,7 +58,7 @@ func spareFile(step Step, i int) string {
 	return fmt.Sprintf("modules/mailer-0.%d.%d", step.Serial, i+1)
 }
 
-// repairCommit removes the cause of a refused commit, or reverts the commit, after the publisher has reported it.
+// repairCommit removes the reason for a refused commit, or reverts the commit, after the publisher has reported it.
 func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	reported, err := s.isCommitReported(ctx)
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: templatesQuota}))
 }
 
-// waitUntilReverted waits until the publisher has applied the revert of a refused commit. It returns false after 20
-// seconds, for example because the publisher was killed.
+// waitUntilReverted waits until the publisher has applied a refused commit's revert. It returns false after 20 seconds,
+// for example because the publisher was killed.
 func (s *stage) waitUntilReverted(ctx context.Context) bool {
 	err := fleet.Until(ctx, 20*time.Second, "the revert is applied", func() (bool, string) {
 		refused, err := s.isCommitReported(ctx)
@@ -121,7 +121,7 @@ func (s *stage) isCommitReported(ctx context.Context) (bool, error) {
 	return record.Data["ready"] == string(metav1.ConditionFalse), client.IgnoreNotFound(err)
 }
 
-// templatesQuota names the ResourceQuota of limitTemplates.
+// templatesQuota names limitTemplates' ResourceQuota.
 var templatesQuota = metav1.ObjectMeta{Namespace: sample.Namespace, Name: "templates"}
 
 // limitTemplates creates a ResourceQuota in the control plane that allows only one more ModuleTemplate. A dry run does

@@ -23,7 +23,7 @@ func (s *stage) snapshot(name string) string {
 	return filepath.Join(s.dir, "snapshots", fmt.Sprint(name, "-", s.snapshots[name]))
 }
 
-// takeSnapshot replaces the snapshot of a runtime. Callers can repeat a failed call.
+// takeSnapshot replaces a runtime's snapshot. Callers can repeat a failed call.
 func (s *stage) takeSnapshot(id string) error {
 	s.mu.Lock()
 	s.snapshots[id]++
@@ -34,14 +34,14 @@ func (s *stage) takeSnapshot(id string) error {
 	return nil
 }
 
-// hasSnapshots reports whether a step of the plan needs a snapshot.
+// hasSnapshots reports whether a step in the plan needs a snapshot.
 func (s *stage) hasSnapshots() bool {
 	return slices.ContainsFunc(s.plan, func(p Step) bool {
 		return p.Kind == RestoreRuntime || p.Kind == RestoreControl || p.Kind == CloneRuntime
 	})
 }
 
-// takeSnapshots copies the data of all API servers.
+// takeSnapshots copies all API servers' data.
 func (s *stage) takeSnapshots() error {
 	if !s.hasSnapshots() {
 		return nil
@@ -144,17 +144,17 @@ func (s *stage) deleteAgain(ctx context.Context, id string) error {
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, kyma))
 }
 
-// stopServing stops serving the only version of the kind of module scaler.
+// stopServing stops serving the only version of module scaler's kind.
 func stopServing(ctx context.Context, api client.Client) error {
 	patch := []byte(`[{"op": "replace", "path": "/spec/versions/0/served", "value": false}]`)
 	err := api.Patch(ctx, metadataOf(definition(scalers)), client.RawPatch("application/json-patch+json", patch))
 	return client.IgnoreNotFound(err)
 }
 
-// quotaName is the name of the ResourceQuota that prevents the creation of ConfigMaps and Secrets.
+// quotaName is the name of the ResourceQuota that prevents creating ConfigMaps and Secrets.
 const quotaName = "no-more-objects"
 
-// limit creates a ResourceQuota that prevents the creation of ConfigMaps and Secrets in the runtime.
+// limit creates a ResourceQuota that prevents creating ConfigMaps and Secrets in the runtime.
 func limit(ctx context.Context, api client.Client) error {
 	most := corev1.ResourceList{
 		"count/configmaps": resource.MustParse("0"), "count/secrets": resource.MustParse("0"),
@@ -170,14 +170,14 @@ func unlimit(ctx context.Context, api client.Client) error {
 const settleTime = requestGrace
 
 // Restoring announces that an API server is restored from an earlier snapshot. An empty runtime means the control
-// plane. The checker ignores observations of this API server until the caller calls done. After that, it compares new
-// observations only with each other.
+// plane. The checker ignores observations about this API server until the caller calls done. After that, it compares
+// new observations only with each other.
 func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.restoring[runtime]++
 	if runtime == "" {
-		clear(c.incomplete)            // the restore removes the cause of a refused commit
+		clear(c.incomplete)            // the restore removes the reason for a refused commit
 		for _, s := range c.runtimes { // the restore undoes suspensions and revocations
 			s.suspendedAt = 0
 			clear(s.revoked)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// enrollAgain replaces the key of a runtime and waits until the control plane has recorded the new key. Until then, no
-// step rotates the token secret, because a second rotation would invalidate the token of the enrollment.
+// enrollAgain replaces a runtime's key and waits until the control plane has recorded the new key. Until then, no step
+// rotates the token secret, because a second rotation would invalidate the enrollment token.
 func (s *stage) enrollAgain(ctx context.Context, id string, replace func()) {
 	s.setEnrolling(id, true)
 	defer s.setEnrolling(id, false)

@@ -16,13 +16,13 @@ type End struct {
 	// true if the Kyma was deleted.
 	State string
 	Gone  bool
-	// Published and Observed are digests of the content of the published and of the reported bundle in the Kyma's status.
+	// Published and Observed are digests of the content in the published and the reported bundle in the Kyma's status.
 	// A renewed bundle has the same content, so a renewal between two reads changes nothing.
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle if the root of trust revokes this key. Otherwise, it is
 	// empty.
 	RevokedKey string
-	// InRegistry is a digest of the content of the bundle in the registry.
+	// InRegistry is a digest of the content in the registry's bundle.
 	InRegistry string
 	// Objects lists all objects of the modules. Expected lists the objects that must exist. Both are nil for a
 	// simulated runtime.
@@ -81,7 +81,7 @@ type Sample struct {
 	Goroutines    int
 }
 
-// Allowed growth of a program's memory and goroutines during a run.
+// Allowed growth in a program's memory and goroutines during a run.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100

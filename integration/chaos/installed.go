@@ -2,7 +2,7 @@ package chaos
 
 import "time"
 
-// claimTime is how long the installed modules of a runtime can be unknown after a report.
+// claimTime is how long a runtime's installed modules can be unknown after a report.
 const claimTime = 10 * time.Second
 
 // isTraceable reports whether each state of a runtime follows from its bundles and reports. This is not the case after
@@ -11,7 +11,7 @@ func (c *Checker) isTraceable(at time.Duration, runtime string, s *observations)
 	return !c.isRestored(at, runtime) && !s.isCloned(at)
 }
 
-// checkInstalled checks that a runtime installs only versions of its reported bundle or of a newer bundle, and that it
+// checkInstalled checks that a runtime installs only versions from its reported bundle or a newer bundle, and that it
 // has the versions that its reports have as Ready.
 func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observations, modules map[string]string) {
 	i, traceable := &s.install, c.isTraceable(at, runtime, s)
@@ -42,7 +42,7 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 	}
 }
 
-// checkClaims checks that a report contains only a pushed bundle, versions of pushed bundles, and no version in state
+// checkClaims checks that a report contains only a pushed bundle, versions from pushed bundles, and no version in state
 // Ready that cannot run.
 func (c *Checker) checkClaims(at time.Duration, s *observations, r Reported) {
 	if r.Digest != "" {
@@ -61,7 +61,7 @@ func (c *Checker) checkClaims(at time.Duration, s *observations, r Reported) {
 	}
 }
 
-// checkReturn checks that the objects of a removed module do not appear again.
+// checkReturn checks that a removed module's objects do not appear again.
 func (c *Checker) checkReturn(at time.Duration, runtime, module string, before, now map[string]string) {
 	s := c.of(runtime)
 	s.install.advance(at)

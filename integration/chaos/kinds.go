@@ -51,7 +51,7 @@ const (
 	DeleteNamespace Kind = "delete the namespace kyma-system of a runtime"
 )
 
-// Actions of users.
+// Users' actions.
 const (
 	RotatePublisher Kind = "rotate the publisher's key"
 	RotateEnroll    Kind = "rotate the enrollment key"

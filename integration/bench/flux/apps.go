@@ -22,7 +22,7 @@ func appName(i int) string {
 	return fmt.Sprintf("app-%c%c%c", letter(26*26), letter(26), letter(1))
 }
 
-// The two versions of every application.
+// Every application has two versions.
 const (
 	first  = "1.0.0"
 	second = "2.0.0"

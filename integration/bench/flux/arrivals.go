@@ -34,7 +34,7 @@ type arrivals struct {
 	err        error
 }
 
-// await watches objects of a kind until the given number of them has reached the expected state.
+// await watches objects of a kind until the given number of objects has reached the expected state.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {

@@ -27,7 +27,7 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes returns the counts of n writes, so that a caller can subtract the benchmark's own writes.
+// changes returns the counts for n writes, so that a caller can subtract the benchmark's own writes.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
 // requestsOf returns the request counts from the API server's metric apiserver_request_total.

@@ -23,7 +23,7 @@ type results struct {
 	Machine      string    `json:"machine"`
 	// Load is the one-minute load average at the start of the run.
 	Load string `json:"load"`
-	// The keys of these maps are the names of the two products. Times are in seconds, and memory is in bytes.
+	// The keys in these maps are the two products' names. Times are in seconds, and memory is in bytes.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
 	// Reported describes how many modules are Ready in the control plane, such as "3 of 3".

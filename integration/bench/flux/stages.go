@@ -38,8 +38,8 @@ type product interface {
 	// report describes the state of the applications in the control plane. It is empty for a product without a control
 	// plane.
 	report(ctx context.Context) (string, error)
-	// requestReconcile triggers a reconciliation of the applications if the programs do not watch their objects. It
-	// returns the number of requests that it sent.
+	// requestReconcile makes Flux reconcile the applications if the programs do not watch their objects. It returns the
+	// number of requests that it sent.
 	requestReconcile(ctx context.Context, apps []int) (requests, error)
 	// revise releases the second version of every application. It calls before while the programs cannot see the new
 	// version yet. It returns the time when the programs were notified of the new version, and the number of requests
@@ -48,7 +48,7 @@ type product interface {
 	close() error
 }
 
-// longest is the timeout of each wait.
+// longest is the timeout for each wait.
 const longest = 10 * time.Minute
 
 // deleted is the number of Services to delete for the drift measurement.
@@ -91,7 +91,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains the CPU times and request counts of the programs and the API server since their start.
+// meter contains the programs' and the API server's CPU times and request counts since their start.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -131,7 +131,7 @@ func (b *bench) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.read(ctx) // the usage of the programs is still 0
+	before, err := b.read(ctx) // the programs' usage is still 0
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Command assets provides the programs of a test cluster and promtool, and prints their paths.
+// Command assets provides a test cluster's programs and promtool, and prints their paths.
 package main
 
 import (
