@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// scalars returns strings that YAML parses as a number or boolean. It maps each text to a similar text that YAML parses
-// as a string. The short suite renders the charts only with the number.
+// scalars returns strings that YAML parses as a number or boolean. It maps each of them to similar text that YAML
+// parses as a string. The short suite renders the charts only with the number.
 func scalars() map[string]string {
 	if suite.Selected() {
 		return map[string]string{"123": "12x", "true": "trux"}

@@ -42,7 +42,7 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// taken returns the numbers of manifest requests since the last call.
+// taken returns the number of manifest requests by kind since the last call.
 func (r *requests) taken() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

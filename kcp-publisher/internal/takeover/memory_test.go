@@ -110,7 +110,7 @@ func TestRecordedObjectsAreLimited(t *testing.T) {
 	}
 }
 
-// Modules choose the names of their objects, so the records must fit into the Kyma's status for any name.
+// Modules choose their objects' names, so the records must fit into the Kyma's status for any name.
 func TestRecordedObjectsAreLimitedInBytes(t *testing.T) {
 	long := deployment
 	long.Name = strings.Repeat("k", 250)

@@ -170,7 +170,7 @@ func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 	}
 }
 
-// Users of the cluster can edit the Secret with the saved state.
+// Cluster users can edit the Secret with the saved state.
 func TestTamperedStateIsNotRestored(t *testing.T) {
 	w := newWorld(t)
 	w.publish()

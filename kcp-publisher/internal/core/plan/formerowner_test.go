@@ -126,7 +126,7 @@ func TestFormerOwnerWithAChangedLabelStaysFormerOwner(t *testing.T) {
 }
 
 // The test creates, relabels, reconciles and deletes Kymas at random. A Kyma that names another Kyma's runtime must
-// become the owner only by an operator's decision.
+// become the owner only if an operator decides so.
 func TestRandomHistoriesChangeTheOwnerOnlyByDecisions(t *testing.T) {
 	random := rand.New(rand.NewPCG(44, 4))
 	for history := range 5000 {

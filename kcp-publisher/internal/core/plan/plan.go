@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rules contains the settings that apply to all runtimes of a fleet.
+// Rules contains the settings that apply to all runtimes in a fleet.
 type Rules struct {
 	// Settings contains the default settings of the agents. A Kyma's annotations override them.
 	Settings bundle.Settings

@@ -15,7 +15,7 @@ var kedaRemoval = Track{Module: "keda", Channel: "regular", IsRemoval: true}
 
 const firstRemoval = "keda-regular-removed-1"
 
-// losing is a runtime whose removal is allowed since decided.
+// losing is a runtime whose removal was allowed at the time decided.
 func losing(id, stage string, decided time.Time) Runtime {
 	r := at(id, stage, "1.0.0")
 	r.RemovalDecidedAt = decided

@@ -212,7 +212,7 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 	}
 }
 
-// installed returns a Manifest for each argument, which has the form "module@version".
+// installed returns a Manifest for each argument, which has the format "module@version".
 func installed(all ...string) (manifests []v1beta2.Manifest) {
 	for _, one := range all {
 		name, version, _ := strings.Cut(one, "@")

@@ -168,7 +168,7 @@ func readyMessage(m *v1beta2.Manifest) string {
 	return truncate(ready.Message)
 }
 
-// fieldsMessage returns the message about unknown fields in a module's objects, or "" if the objects have none.
+// fieldsMessage returns the message about unknown fields in a module's objects, or "" if all fields are known.
 func fieldsMessage(m *v1beta2.Manifest) string {
 	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if fields == nil || fields.Status != metav1.ConditionFalse {

@@ -1,4 +1,4 @@
-// Package readings computes statistics of the values that a check measured in the runtimes of a wave.
+// Package readings computes statistics of the values that a check measured in a wave's runtimes.
 package readings
 
 import (
