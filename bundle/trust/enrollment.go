@@ -74,7 +74,7 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
-		return time.Time{}, fmt.Errorf("handover: must have the form %s.<time>.<code>", handOverPrefix)
+		return time.Time{}, fmt.Errorf("handover: must have the format %s.<time>.<code>", handOverPrefix)
 	}
 	at, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil {
