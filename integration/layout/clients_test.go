@@ -20,6 +20,7 @@ var constructors = map[string]string{
 	"bundle/store/stream.go":                      "notifications, with the dialer of registries and without redirects",
 	"kcp-publisher/internal/web/access/acting.go": "the API server, with client-go's transport and without redirects",
 	"internal/checks/probe/endpoint.go":           "endpoints of Services in the runtime, without redirects",
+	"internal/cloudauth/cloudtest/cloudtest.go":   "a client of tests that connects only to a local server",
 	"internal/checks/probe/probe.go":              "a field for the transport of endpoint.go",
 }
 

@@ -159,7 +159,7 @@ func importProblem(from, to string) string {
 // commands for one topic.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
-		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
+		"schema": 0, "cloudlogin": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
 		"takeover/phase": 0, "takeover/command": 5, "publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5,
 		"command": 6,
 	},

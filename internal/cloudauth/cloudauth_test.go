@@ -49,7 +49,7 @@ func TestIdentityIsExchangedForPassword(t *testing.T) {
 		"Workload Identity Federation": {GCP, cloudtest.GCP, func(t *testing.T, _ *cloudtest.Cloud) {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", federationFile(t, ""))
 		}, "oauth2accesstoken", "federated", time.Hour, []string{"POST /v1/token"}},
-		"Workload Identity Federation with a service account": {GCP, cloudtest.GCP, func(t *testing.T, _ *cloudtest.Cloud) {
+		"federation with a service account": {GCP, cloudtest.GCP, func(t *testing.T, _ *cloudtest.Cloud) {
 			t.Setenv("GOOGLE_APPLICATION_CREDENTIALS",
 				federationFile(t, `"service_account_impersonation_url":"https://iamcredentials.googleapis.com/impersonate",`))
 		}, "oauth2accesstoken", "impersonated", 0, []string{"POST /v1/token", "POST /impersonate"}},
@@ -119,35 +119,53 @@ func TestFailedLoginNamesProviderRegistryAndFix(t *testing.T) {
 		"Pod Identity over HTTP": {AWS, cloudtest.ECR, map[string]string{
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://pod.example/v1",
 		}, "/x", nil, "pod.example needs https"},
-		"no role":          {AWS, cloudtest.ECR, map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, "/x", nil, "AWS_ROLE_ARN"},
-		"no token file":    {AWS, cloudtest.ECR, map[string]string{"AWS_ROLE_ARN": "a", "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere"}, "/x", nil, "/nowhere"},
-		"role refused":     {AWS, cloudtest.ECR, withRole, "/", answer(403, "AccessDenied"), "status 403: AccessDenied"},
-		"text for XML":     {AWS, cloudtest.ECR, withRole, "/", answer(200, "secret"), "not the expected XML"},
-		"no keys":          {AWS, cloudtest.ECR, withRole, "/", answer(200, "<a/>"), "no access keys"},
-		"ECR denies":       {AWS, cloudtest.ECR, withRole, "/ecr", answer(400, "AccessDeniedException"), "AccessDeniedException"},
+		"no role": {
+			AWS, cloudtest.ECR, map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, "/x", nil, "AWS_ROLE_ARN",
+		},
+		"no token file": {
+			AWS, cloudtest.ECR, map[string]string{"AWS_ROLE_ARN": "a", "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere"}, "/x",
+			nil, "/nowhere",
+		},
+		"role refused": {
+			AWS, cloudtest.ECR, withRole, "/", answer(403, "AccessDenied"), "status 403: AccessDenied",
+		},
+		"text for XML": {AWS, cloudtest.ECR, withRole, "/", answer(200, "secret"), "not the expected XML"},
+		"no keys":      {AWS, cloudtest.ECR, withRole, "/", answer(200, "<a/>"), "no access keys"},
+		"ECR denies": {
+			AWS, cloudtest.ECR, withRole, "/ecr", answer(400, "AccessDeniedException"), "AccessDeniedException",
+		},
 		"ECR without data": {AWS, cloudtest.ECR, withRole, "/ecr", answer(200, "{}"), "no authorization token"},
 		"ECR invalid data": {
 			AWS, cloudtest.ECR, withRole, "/ecr",
 			answer(200, `{"authorizationData":[{"authorizationToken":"c2VjcmV0","expiresAt":1}]}`), "invalid authorization token",
 		},
-		"endless answer": {AWS, cloudtest.ECR, withRole, "/ecr", answer(200, strings.Repeat(" ", maxBodyBytes+1)), "more than"},
+		"endless answer": {
+			AWS, cloudtest.ECR, withRole, "/ecr", answer(200, strings.Repeat(" ", maxBodyBytes+1)), "more than",
+		},
 		"no file": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere",
 		}, "/x", nil, "/nowhere"},
-		"key file": {GCP, cloudtest.GCP, map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": "TOKEN"}, "/x", nil, "external_account"},
+		"key file": {
+			GCP, cloudtest.GCP, map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": "TOKEN"}, "/x", nil, "external_account",
+		},
 		"GCP answers with text": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "FEDERATION",
 		}, "/v1/token", answer(200, "secret"), "not the expected JSON"},
 		"GCP without a token": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "FEDERATION",
 		}, "/v1/token", answer(200, "{}"), "no access_token"},
-		"no Entra ID":   {Azure, cloudtest.Azure, nil, "/x", nil, "AZURE_CLIENT_ID, AZURE_TENANT_ID"},
-		"Entra refuses": {Azure, cloudtest.Azure, withEntra, "/tenant/oauth2/v2.0/token", answer(401, "AADSTS700213"), "AADSTS700213"},
+		"no Entra ID": {Azure, cloudtest.Azure, nil, "/x", nil, "AZURE_CLIENT_ID, AZURE_TENANT_ID"},
+		"Entra refuses": {
+			Azure, cloudtest.Azure, withEntra, "/tenant/oauth2/v2.0/token", answer(401, "AADSTS700213"), "AADSTS700213",
+		},
 		"plain authority": {Azure, cloudtest.Azure, map[string]string{
 			"AZURE_CLIENT_ID": "client", "AZURE_TENANT_ID": "tenant", "AZURE_FEDERATED_TOKEN_FILE": "TOKEN",
 			"AZURE_AUTHORITY_HOST": "http://login.example/",
 		}, "/x", nil, "must begin with https://"},
-		"ACR returns no JWT": {Azure, cloudtest.Azure, withEntra, "/oauth2/exchange", answer(200, `{"refresh_token":"secret"}`), "JSON Web Token"},
+		"ACR returns no JWT": {
+			Azure, cloudtest.Azure, withEntra, "/oauth2/exchange",
+			answer(200, `{"refresh_token":"secret"}`), "JSON Web Token",
+		},
 		"ACR returns no expiry": {
 			Azure, cloudtest.Azure, withEntra, "/oauth2/exchange", answer(200, `{"refresh_token":"a.e30.c"}`), "no expiry",
 		},

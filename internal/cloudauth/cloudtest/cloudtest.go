@@ -1,8 +1,8 @@
 // Package cloudtest simulates the login endpoints of cloud providers for tests.
 //
 // The requests and responses have the fields of the providers' references: AWS STS AssumeRoleWithWebIdentity, Amazon
-// ECR GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security Token Service and IAM Credentials API;
-// Microsoft's identity platform and Azure/acr docs/AAD-OAuth.md.
+// ECR GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security Token Service and IAM Credentials
+// API; Microsoft's identity platform and Azure/acr docs/AAD-OAuth.md.
 package cloudtest
 
 import (
