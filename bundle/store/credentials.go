@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os/exec"
@@ -81,16 +80,4 @@ func (h helpers) credential(ctx context.Context, host string, login LoginFunc) (
 	}
 	found, err := runHelper(ctx, h.Store, host, helperTimeout)
 	return found, time.Time{}, err
-}
-
-// basicToken returns the current credentials for a host as the value of a Basic Authorization header.
-func (r *Registries) basicToken(ctx context.Context, host string) (string, error) {
-	found, err := r.credential(ctx, host)
-	if err != nil {
-		return "", err
-	}
-	if found.Username == "" || found.Password == "" {
-		return "", auth.ErrBasicCredentialNotFound
-	}
-	return base64.StdEncoding.EncodeToString([]byte(found.Username + ":" + found.Password)), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -122,4 +123,16 @@ func (r *Registries) credential(ctx context.Context, host string) (auth.Credenti
 		return found, err
 	}
 	return stored(ctx, lender)
+}
+
+// basicToken returns the current credentials for a host as the value of a Basic Authorization header.
+func (r *Registries) basicToken(ctx context.Context, host string) (string, error) {
+	found, err := r.credential(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	if found.Username == "" || found.Password == "" {
+		return "", auth.ErrBasicCredentialNotFound
+	}
+	return base64.StdEncoding.EncodeToString([]byte(found.Username + ":" + found.Password)), nil
 }

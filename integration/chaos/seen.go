@@ -34,8 +34,8 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
-		c.check(at, Meant, asked || c.mandatory[module], "bundle %d installs module %s in %s, but it was never requested there", p.Sequence,
-			module, p.Runtime)
+		c.check(at, Meant, asked || c.mandatory[module],
+			"bundle %d installs module %s in %s, but it was never requested there", p.Sequence, module, p.Runtime)
 		c.check(at, Meant, c.versions[module][version],
 			"bundle %d installs %s %s in %s, but no channel had that version", p.Sequence, module, version, p.Runtime)
 		if s.signed[module] == nil {

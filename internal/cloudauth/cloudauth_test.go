@@ -137,7 +137,8 @@ func TestFailedLoginNamesProviderRegistryAndFix(t *testing.T) {
 		"ECR without data": {AWS, cloudtest.ECR, withRole, "/ecr", answer(200, "{}"), "no authorization token"},
 		"ECR invalid data": {
 			AWS, cloudtest.ECR, withRole, "/ecr",
-			answer(200, `{"authorizationData":[{"authorizationToken":"c2VjcmV0","expiresAt":1}]}`), "invalid authorization token",
+			answer(200, `{"authorizationData":[{"authorizationToken":"c2VjcmV0","expiresAt":1}]}`),
+			"invalid authorization token",
 		},
 		"endless answer": {
 			AWS, cloudtest.ECR, withRole, "/ecr", answer(200, strings.Repeat(" ", maxBodyBytes+1)), "more than",

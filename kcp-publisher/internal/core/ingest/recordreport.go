@@ -152,8 +152,8 @@ func isRequestAccepted(
 }
 
 // isRequestVerified reports whether an accepted request can change modules. The request of an agent that enrolls again
-// waits until the agent has verified that no other agent uses its key: after a restore of the control plane, an original
-// and its copy can have the same key, which the status does not contain. before is the request in the status.
+// waits until the agent has verified that no other agent uses its key: after a restore of the control plane, an
+// original and its copy can have the same key, which the status does not contain. before is the status's request.
 func isRequestVerified(before *v1beta2.RequestedSpec, report bundle.AcceptedReport) bool {
 	return report.Confirmed || before == nil && !report.Enrolled || before != nil && before.Instance == report.Instance
 }
