@@ -49,7 +49,9 @@ func (a awsLogin) login(ctx context.Context, host string) (*store.Login, error) 
 	}
 	request.Header.Set("Content-Type", "application/x-amz-json-1.1")
 	request.Header.Set("X-Amz-Target", "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken")
-	keys.sign(request, body, region, "ecr", time.Now())
+	if err := keys.sign(ctx, request, body, region, "ecr", time.Now()); err != nil {
+		return nil, err
+	}
 	var found struct {
 		Data []struct {
 			Token   string  `json:"authorizationToken"`
