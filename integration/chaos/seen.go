@@ -105,9 +105,7 @@ func (s *observations) isForReplacedKey(before, p *Push) bool {
 // restored control plane can know only an earlier key, so that its bundles seem to replace the current one.
 func (s *observations) noteKey(sequence int64) {
 	bundles := s.install.bundles
-	i := len(bundles) - 1
-	for ; i >= 0 && bundles[i].Sequence != sequence; i-- {
-	}
+	i := slices.IndexFunc(bundles, func(p Push) bool { return p.Sequence == sequence })
 	if i < 0 || !s.replacedKeys[bundles[i].Key] {
 		return
 	}
