@@ -71,7 +71,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 // compare compares a bundle with the runtime's previous bundle.
 func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Push) {
 	if before != nil && s.isForReplacedKey(before, &p) {
-		p.Versions = before.Versions
+		p.Versions, p.Issued = before.Versions, before.Issued // the runtime keeps its modules
 		s.pushed = &p
 		return
 	}

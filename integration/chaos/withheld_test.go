@@ -88,6 +88,13 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
+	"only a restored control plane forgets modules of a newer key": {
+		broken: func(c *Checker, push func(string, int64, string) Push) { forgetModule(c, push, func() {}) },
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			forgetModule(c, push, func() { c.Restoring("")(4) })
+		},
+		invariant: Kept, message: "bundle 14 for sim-5 does not contain the requested module scaler of bundle 13",
+	},
 	"bundles for the runtime's current key are compared": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
@@ -139,4 +146,19 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Withheld, message: "has report 6 with key k, which is revoked",
 	},
+}
+
+// forgetModule passes the checker bundles for an old and a new key. After lose, a bundle for the old key follows, and
+// then a bundle for the new key that does not contain the module.
+func forgetModule(c *Checker, push func(string, int64, string) Push, lose func()) {
+	next := func(sequence int64, key string) Push {
+		return issued(time.Duration(sequence-9), withKey(key, push("sim-5", sequence, "1.0.0")))
+	}
+	c.Pushed(2, next(11, "old"))
+	c.Pushed(3, next(12, "new"))
+	lose()
+	c.Pushed(4, next(13, "old"))
+	missing := next(14, "new")
+	missing.Versions = nil
+	c.Pushed(5, missing)
 }
