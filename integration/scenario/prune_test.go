@@ -175,7 +175,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Errorf("prune without the control plane: exit code %d\n%s", code, output)
 	}
 	if output, code := prune(t, f, "--gone", "berlin"); code != 2 ||
-		!strings.Contains(output, "a Kyma in namespace kcp-system has this runtime") {
+		!strings.Contains(output, "this runtime still has a Kyma in namespace kcp-system") {
 		t.Errorf("prune --gone of a runtime with a Kyma: exit code %d\n%s", code, output)
 	}
 	stays("refused prune")
