@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,12 +49,14 @@ func TestConfigurationPageListsAllAliases(t *testing.T) {
 
 func TestConfigurationPageListsAllVariables(t *testing.T) {
 	names := map[string]bool{}
+	// The page has one row for the variables of the cloud providers' SDKs.
+	unlisted := []string{"clitest", "cloudauth", "cloudlogin"}
 	read := regexp.MustCompile(`\b(?:Getenv|LookupEnv|env)\(([^)]*)\)`)
 	constant := regexp.MustCompile(`const podName, podUID = ("[A-Z_]+"), ("[A-Z_]+")`)
 	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
 		err := filepath.WalkDir(filepath.Join(checkout, folder), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
-				strings.Contains(path, "clitest") {
+				slices.ContainsFunc(unlisted, func(part string) bool { return strings.Contains(path, part) }) {
 				return err
 			}
 			text, err := os.ReadFile(path)

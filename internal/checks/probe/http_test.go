@@ -261,7 +261,7 @@ func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
 	service := w.serve(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	for _, check := range []fleet.Check{
 		{HTTP: &fleet.HTTPCheck{Service: service}},
-		{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Expression: "true"}},
+		{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Expression: "true"}},
 	} {
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			m := w.measure(check)

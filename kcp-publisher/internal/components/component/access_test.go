@@ -271,11 +271,11 @@ func TestForbiddenOrWrongContentIsRefused(t *testing.T) {
 		},
 		"layer with a wrong digest": {
 			"{type: localBlob, localReference: " + layer.Digest.String() + "}", "genericBlobDigest/v1",
-			"the component has 0000",
+			"but the component lists 0000",
 		},
 		"artifact with a wrong digest": {
 			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}", "ociArtifactDigest/v1",
-			"the component has 0000",
+			"but the component lists 0000",
 		},
 		"Helm repository that is not allowed": {
 			"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "",
