@@ -72,6 +72,8 @@ type Checker struct {
 	restored  map[string]time.Duration
 	// fine contains the last time without each problem that checkDuration checks.
 	fine map[string]time.Duration
+	// planLag is how long the publishers can follow an earlier plan after the planner has changed a rollout.
+	planLag time.Duration
 	// mandatory contains the modules that were mandatory at any time. A restore of the control plane also brings back
 	// deleted Kymas, which get these modules.
 	mandatory map[string]bool

@@ -146,6 +146,23 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
+	"a shard follows an earlier plan only for a short time": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Divided()
+			canaryReady(c, "1.1.0")
+			passRolloutState(c, 2, "RolledBack")
+			c.Pushed(2*shardLag, push("sim-5", 11, "1.1.0"))
+			passRolloutState(c, 3*shardLag, "RolledBack")
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Divided()
+			canaryReady(c, "1.1.0")
+			passRolloutState(c, 2, "RolledBack")
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			passRolloutState(c, 4, "RolledBack")
+		},
+		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
+	},
 	"after a rolled back rollout, only a restored runtime keeps its version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")

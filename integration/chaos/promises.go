@@ -32,6 +32,16 @@ func (c *Checker) isControlRestoring() bool {
 	return c.restoring[""] > 0
 }
 
+// shardLag is how long another replica than the planner can follow an earlier plan.
+const shardLag = 3 * time.Second
+
+// Divided announces that the publishers divide the fleet among themselves. One of them plans the rollouts.
+func (c *Checker) Divided() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.planLag = shardLag
+}
+
 // TookBack records that a user set the channel back, so runtimes are allowed to return from this version to an older
 // one.
 func (c *Checker) TookBack(version string) {
@@ -93,7 +103,7 @@ func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Observ
 	c.check(at, Assigned, !before.Mistyped || !after.Mistyped,
 		"bundle %d gives %s %s to %s, but the first wave of rollout %s selects no runtime", g.sequence, c.staged, g.to,
 		g.runtime, after.Rollout)
-	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] ||
+	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout]+c.planLag ||
 		slices.Contains(before.Granted, g.runtime) || c.isRestored(at, g.runtime),
 		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
 		after.State)

@@ -121,6 +121,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	rights := []string{"publisher.yaml", "git.yaml"}
 	flags := s.repo.flags()
 	if s.shape.Shards {
+		s.checker.Divided()
 		rights, flags = append(rights, "shards.yaml"), append(flags, "--shards=6") // as in shards.yaml
 	}
 	flags = append(flags,
