@@ -114,7 +114,7 @@ func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error)
 		return nil, fmt.Errorf("rendering returned more than %d MiB of objects", maxAnswerBytes>>20)
 	case child.ProcessState == nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
-	case err != nil && hasUsedUp(child.ProcessState, c.CPUTime):
+	case child.ProcessState.ExitCode() == exitCPUTime, err != nil && hasUsedUp(child.ProcessState, c.CPUTime):
 		return nil, fmt.Errorf("rendering took longer than %s of CPU time and was stopped", c.CPUTime)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%w: not finished after %s, because other programs use the processors", ErrNotRun,
@@ -127,8 +127,11 @@ func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error)
 	return output.Bytes(), nil
 }
 
-// hasUsedUp reports whether a child was stopped because of its CPU time. The kernel's limit and the recorded time can
-// differ slightly.
+// exitCPUTime is the child's exit code if it has used up its CPU time.
+const exitCPUTime = 3
+
+// hasUsedUp reports whether a child that did not exit by itself was stopped because of its CPU time. The kernel's limit
+// and the recorded time can differ slightly.
 func hasUsedUp(child *os.ProcessState, most time.Duration) bool {
 	return child.UserTime()+child.SystemTime() > most*9/10
 }

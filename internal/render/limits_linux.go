@@ -3,6 +3,7 @@ package render
 import (
 	"bytes"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 
@@ -34,7 +35,6 @@ func restrictProcess(l limits) error {
 		most     uint64
 	}{
 		{unix.RLIMIT_DATA, used + uint64(l.MemoryBytes+l.MemoryBytes/hardShare)},
-		{unix.RLIMIT_CPU, l.CPUSeconds},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_FSIZE, 0},
 		// Without new file descriptors, the process cannot open files and sockets. Open descriptors such as stdout stay
@@ -45,7 +45,20 @@ func restrictProcess(l limits) error {
 			return err
 		}
 	}
-	return nil
+	exitAtLimit()
+	// If the process does not exit at the first limit, the kernel kills it at the second one.
+	return unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: l.CPUSeconds, Max: l.CPUSeconds + 1})
+}
+
+// exitAtLimit ends the process with exitCPUTime when it reaches the limit of its CPU time. The kernel and the recorded
+// time can differ, so the parent process could not distinguish this limit from a kill for lack of memory.
+func exitAtLimit() {
+	reached := make(chan os.Signal, 1)
+	signal.Notify(reached, unix.SIGXCPU)
+	go func() {
+		<-reached
+		os.Exit(exitCPUTime)
+	}()
 }
 
 // dataBytes returns this process's memory that counts toward RLIMIT_DATA, or 0 if it is unknown.

@@ -146,7 +146,7 @@ func TestCheckUsesRightsOfModuleAccounts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got permissions %v, want %v", got, want)
 	}
-	if own := asWarnings("modules istio are",
+	if own := asWarnings("modules istio are"+installedByAgent,
 		[]preflight.Finding{
 			preflight.Fail("rights, all-modules", "1 is missing", "apply"),
 		}); own[0].Result != preflight.Warning ||
