@@ -206,8 +206,6 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	if !options.Durable {
 		etcd.Configure().Set("unsafe-no-fsync", "true")
 	}
-	// The tests with many large writes exceed the default of 2 GiB between two compactions.
-	etcd.Configure().Set("quota-backend-bytes", "8589934592")
 	env.ControlPlane.Etcd = etcd
 	return env, log, nil
 }
