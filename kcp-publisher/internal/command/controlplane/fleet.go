@@ -37,8 +37,8 @@ func ReadInput(ctx context.Context, api client.Reader, of KymaSelector, d Divide
 	return in, err
 }
 
-// ReadCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. If
-// a read fails, it does not change input.
+// ReadCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. It
+// uses the ModuleReleaseMetas in input, if any. If a read fails, it does not change input.
 func ReadCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {
@@ -52,7 +52,7 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 	if err != nil {
 		return err
 	}
-	invalid, unmatched, err := checkPolicies(ctx, api, namespace)
+	invalid, unmatched, err := checkPolicies(ctx, api, namespace, input.Metas)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,10 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 const maxPolicies = 500
 
 // checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that does
-// not compile, and the policies that apply to no module. It returns nil if the user is not permitted to read policies.
+// not compile, and the policies that apply to no module. It omits results if the user is not permitted to read their
+// objects.
 func checkPolicies(
-	ctx context.Context, api client.Reader, namespace string,
+	ctx context.Context, api client.Reader, namespace string, metas []v1beta2.ModuleReleaseMeta,
 ) (invalid []fleet.InvalidPolicy, unmatched []fleet.UnmatchedPolicy, err error) {
 	var policies v1alpha1.RolloutPolicyList
 	err = api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))
@@ -77,24 +78,40 @@ func checkPolicies(
 	if err != nil {
 		return nil, nil, fmt.Errorf("list RolloutPolicies: %w", err)
 	}
-	var metas v1beta2.ModuleReleaseMetaList
-	if err := api.List(ctx, &metas, client.InNamespace(namespace)); err != nil {
-		return nil, nil, fmt.Errorf("list ModuleReleaseMetas: %w", err)
-	}
-	isModule := func(name string) bool {
-		return slices.ContainsFunc(metas.Items, func(m v1beta2.ModuleReleaseMeta) bool { return m.Spec.ModuleName == name })
-	}
 	for i := range policies.Items {
 		p := &policies.Items[i]
 		if err := course.Validate(p.Spec.Course); err != nil {
 			invalid = append(invalid, fleet.InvalidPolicy{Namespace: p.Namespace, Name: p.Name, Problem: err.Error()})
 		}
-		if len(p.Spec.Modules) > 0 && !slices.ContainsFunc(p.Spec.Modules, isModule) {
+	}
+	unmatched, err = unmatchedPolicies(ctx, api, policies.Items, metas)
+	return invalid, unmatched, err
+}
+
+func unmatchedPolicies(
+	ctx context.Context, api client.Reader, policies []v1alpha1.RolloutPolicy, metas []v1beta2.ModuleReleaseMeta,
+) (unmatched []fleet.UnmatchedPolicy, err error) {
+	if len(metas) == 0 {
+		var list v1beta2.ModuleReleaseMetaList
+		err := api.List(ctx, &list, client.InNamespace(policies[0].Namespace))
+		if access.IsUnreadable(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list ModuleReleaseMetas: %w", err)
+		}
+		metas = list.Items
+	}
+	isModule := func(name string) bool {
+		return slices.ContainsFunc(metas, func(m v1beta2.ModuleReleaseMeta) bool { return m.Spec.ModuleName == name })
+	}
+	for i := range policies {
+		if p := &policies[i]; len(p.Spec.Modules) > 0 && !slices.ContainsFunc(p.Spec.Modules, isModule) {
 			unmatched = append(unmatched,
 				fleet.UnmatchedPolicy{Namespace: p.Namespace, Name: p.Name, Modules: p.Spec.Modules})
 		}
 	}
-	return invalid, unmatched, nil
+	return unmatched, nil
 }
 
 // ReadRollouts reads the Rollouts that can hold back versions.
