@@ -64,11 +64,8 @@ func SampleValues(refs []ValueRef) ModuleValues {
 	samples := ModuleValues{}
 	for _, ref := range refs {
 		sample := placeholderStart + string(ref) + placeholderEnd
-		switch ref.valueType() {
-		case "int":
-			sample = "1"
-		case "bool":
-			sample = v1beta2.True
+		if as, known := ref.valueType(); known {
+			sample = as.sample
 		}
 		samples[string(ref)] = &sample
 	}

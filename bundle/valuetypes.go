@@ -24,8 +24,18 @@ const (
 	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
 )
 
-// valueTypes contains the types of references, with the name of each type in messages.
-var valueTypes = map[string]string{"int": "an integer, such as 3", "bool": "true or false"}
+// valueType is a type of references. description names the type in messages, and sample is a valid value. convert
+// returns the value in the type, and false if the text is not a value of the type.
+type valueType struct {
+	description, sample string
+	convert             func(text string) (value any, valid bool)
+}
+
+// valueTypes contains the types of references by the name after the colon.
+var valueTypes = map[string]valueType{
+	"int":  {"an integer, such as 3", "1", parseInteger},
+	"bool": {"true or false", v1beta2.True, parseBoolean},
+}
 
 // decimalInteger matches integers in the format of JSON. Other formats, such as 0x10 and 1_000, differ between parsers.
 var decimalInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
@@ -36,10 +46,11 @@ func (r ValueRef) Name() string {
 	return name
 }
 
-// valueType returns the type after the colon. It returns "" for a reference without a type.
-func (r ValueRef) valueType() string {
-	_, valueType, _ := strings.Cut(string(r), ":")
-	return valueType
+// valueType returns the type after the colon. known is false for a reference without a type, or with an unknown one.
+func (r ValueRef) valueType() (found valueType, known bool) {
+	_, name, _ := strings.Cut(string(r), ":")
+	found, known = valueTypes[name]
+	return found, known
 }
 
 // IsTyped reports whether the reference has a type. A placeholder with a type replaces a whole string.
@@ -47,7 +58,7 @@ func (r ValueRef) IsTyped() bool { return strings.Contains(string(r), ":") }
 
 // Check returns an error if the name or the type is invalid.
 func (r ValueRef) Check() error {
-	if _, known := valueTypes[r.valueType()]; r.IsTyped() && !known {
+	if _, known := r.valueType(); r.IsTyped() && !known {
 		return fmt.Errorf("value %s: the type after the colon must be int or bool", Quote(string(r), maxQuotedBytes))
 	}
 	return CheckValueName(r.Name())
@@ -62,19 +73,27 @@ func (r ValueRef) Accepts(value string) bool {
 // convert returns the value in the type of the reference: a string, an int64 or a bool. The error does not contain the
 // value.
 func (r ValueRef) convert(value string) (any, error) {
-	switch valueType := r.valueType(); valueType {
-	case "":
+	if !r.IsTyped() {
 		return value, nil
-	case "int":
-		if number, err := strconv.ParseInt(value, 10, 64); err == nil && decimalInteger.MatchString(value) {
-			return number, nil
-		}
-	case "bool":
-		if value == v1beta2.True || value == v1beta2.False {
-			return value == v1beta2.True, nil
-		}
 	}
-	return nil, fmt.Errorf("value %s: must be %s", r.Name(), valueTypes[r.valueType()])
+	as, known := r.valueType()
+	if !known {
+		return nil, r.Check()
+	}
+	converted, valid := as.convert(value)
+	if !valid {
+		return nil, fmt.Errorf("value %s: must be %s", r.Name(), as.description)
+	}
+	return converted, nil
+}
+
+func parseInteger(text string) (any, bool) {
+	number, err := strconv.ParseInt(text, 10, 64)
+	return number, err == nil && decimalInteger.MatchString(text)
+}
+
+func parseBoolean(text string) (any, bool) {
+	return text == v1beta2.True, text == v1beta2.True || text == v1beta2.False
 }
 
 // CheckValueName returns an error if a name is not valid for a value.
@@ -110,7 +129,8 @@ func InvalidValues(module string, refs []ValueRef, defaultCR *unstructured.Unstr
 	}
 	texts := make([]string, 0, len(refs))
 	for _, ref := range refs {
-		text := fmt.Sprintf("value %s must be %s", ref.Name(), valueTypes[ref.valueType()])
+		as, _ := ref.valueType()
+		text := fmt.Sprintf("value %s must be %s", ref.Name(), as.description)
 		if paths := fieldsWith(fields, placeholderStart+string(ref)+placeholderEnd); len(paths) > 0 {
 			text += fmt.Sprintf(" (default CR: %s)", strings.Join(paths, ", "))
 		}
