@@ -17,36 +17,32 @@ func (f *Fleet) SaveControlPlane(ctx context.Context, path string) error {
 	if !here {
 		return errNoBackup
 	}
-	etcdctl, _, err := assets.EnsureEtcdTools(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	return runEtcdTool(ctx, etcdctl, "--endpoints", c.Etcd(), "snapshot", "save", path)
+	return runEtcdTool(ctx, "etcdctl", "--endpoints", c.Etcd(), "snapshot", "save", path)
 }
 
 // RestoreControlPlaneSnapshot restores the control plane from the file of SaveControlPlane, with etcdutl. flags are
 // further flags of `etcdutl snapshot restore`.
 func (f *Fleet) RestoreControlPlaneSnapshot(ctx context.Context, path string, flags ...string) error {
-	_, etcdutl, err := assets.EnsureEtcdTools(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
 	dir, err := os.MkdirTemp(f.Dir, "snapshot-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	data := filepath.Join(dir, "data")
-	if err := runEtcdTool(ctx, etcdutl,
+	if err := runEtcdTool(ctx, "etcdutl",
 		append([]string{"snapshot", "restore", path, "--data-dir", data}, flags...)...); err != nil {
 		return err
 	}
 	return f.RestoreControlPlane(data)
 }
 
-func runEtcdTool(ctx context.Context, path string, args ...string) error {
+func runEtcdTool(ctx context.Context, name string, args ...string) error {
+	path, err := assets.EnsureEtcdTool(ctx, name, os.Stderr)
+	if err != nil {
+		return err
+	}
 	if output, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(path), args, err, output)
+		return fmt.Errorf("%s %s: %w\n%s", name, args, err, output)
 	}
 	return nil
 }
