@@ -58,3 +58,21 @@ func (s *stage) startNetworkFault(ctx context.Context, step Step) (end func() er
 	}
 	return func() error { return p.Heal(context.WithoutCancel(ctx)) }, err
 }
+
+// balanceNotifications distributes the connections of the registry and of the agents among the publishers.
+func (s *stage) balanceNotifications() error {
+	var receivers, agents []string
+	for _, own := range s.receivers {
+		receivers, agents = append(receivers, own.Receiver), append(agents, own.Agents)
+	}
+	for address, targets := range map[string][]string{
+		s.notifications.Receiver: receivers, s.notifications.Agents: agents,
+	} {
+		p, err := fleet.StartBalancer(address, targets...)
+		if err != nil {
+			return err
+		}
+		s.proxies = append(s.proxies, p)
+	}
+	return nil
+}

@@ -72,7 +72,6 @@ type stage struct {
 	// addresses of the balancers, and receivers contains the addresses of the publishers.
 	notifications *fleet.Notifications
 	receivers     []*fleet.Notifications
-	balancers     []*balancer
 	tap           *tap
 	reals         map[string]*fleet.Runtime
 	connections   map[string]*fleet.Proxy // by the names in Shape.connectionNames
@@ -424,9 +423,6 @@ func (s *stage) close() error {
 	problems = append(problems, s.clusters.Close())
 	for _, p := range s.proxies {
 		problems = append(problems, p.Close())
-	}
-	for _, b := range s.balancers {
-		problems = append(problems, b.close())
 	}
 	if s.registry != nil {
 		problems = append(problems, s.registry.Close())

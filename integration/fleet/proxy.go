@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,7 +28,8 @@ const (
 // after their own timeout.
 type Proxy struct {
 	listener net.Listener
-	to       string
+	targets  []string
+	next     atomic.Uint64 // counts connections, to distribute them among the targets
 
 	mu        sync.Mutex    // guards the fields below
 	cut       chan struct{} // closed when the link is healed; nil unless the link is cut
@@ -39,12 +41,16 @@ type Proxy struct {
 }
 
 // StartProxy starts a Proxy to an address on a free port.
-func StartProxy(to string) (*Proxy, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+func StartProxy(to string) (*Proxy, error) { return StartBalancer("127.0.0.1:0", to) }
+
+// StartBalancer starts a Proxy at an address. It distributes connections among the targets, as a Service does, and
+// skips targets that do not listen.
+func StartBalancer(address string, targets ...string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for a link: %w", err)
 	}
-	p := &Proxy{listener: listener, to: to, open: map[net.Conn]bool{}}
+	p := &Proxy{listener: listener, targets: targets, open: map[net.Conn]bool{}}
 	go p.serve()
 	return p, nil
 }
@@ -62,7 +68,19 @@ func (p *Proxy) serve() {
 	}
 }
 
-// join connects a caller to the target, or closes the connection if the target does not listen.
+// dial connects to the next target that accepts a connection. It returns nil if none does.
+func (p *Proxy) dial() net.Conn {
+	first := p.next.Add(1)
+	for i := range p.targets {
+		called, err := net.Dial("tcp", p.targets[(first+uint64(i))%uint64(len(p.targets))])
+		if err == nil {
+			return called
+		}
+	}
+	return nil
+}
+
+// join connects a caller to a target, or closes the connection if no target listens.
 func (p *Proxy) join(caller net.Conn) {
 	defer caller.Close()
 	if !p.addConnection(caller) {
@@ -72,8 +90,8 @@ func (p *Proxy) join(caller net.Conn) {
 	if !p.delayChunk(0) {
 		return
 	}
-	called, err := net.Dial("tcp", p.to)
-	if err != nil {
+	called := p.dial()
+	if called == nil {
 		return
 	}
 	defer called.Close()

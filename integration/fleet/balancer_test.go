@@ -1,4 +1,4 @@
-package chaos
+package fleet
 
 import (
 	"io"
@@ -33,14 +33,14 @@ func TestBalancerSkipsStoppedPublishers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := startBalancer("127.0.0.1:0", []string{greet(t, "a"), stopped, greet(t, "b")})
+	b, err := StartBalancer("127.0.0.1:0", greet(t, "a"), stopped, greet(t, "b"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.close() })
+	t.Cleanup(func() { _ = b.Close() })
 	served := map[string]int{}
 	for range 6 {
-		caller, err := net.Dial("tcp", b.listener.Addr().String())
+		caller, err := net.Dial("tcp", b.Host())
 		if err != nil {
 			t.Fatal(err)
 		}
