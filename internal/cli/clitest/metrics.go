@@ -3,6 +3,7 @@ package clitest
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,10 +17,11 @@ import (
 const metricPrefix = "kyma_pull_"
 
 // CheckMetrics fails if a page's table does not match the program's metrics. With update, it writes the table. The
-// table is between the comments "PROGRAM" and "end of PROGRAM".
-func CheckMetrics(t *testing.T, path, program string, update bool) {
+// table is between the comments "PROGRAM" and "end of PROGRAM". exported contains the collectors that the program
+// registers only while it runs.
+func CheckMetrics(t *testing.T, path, program string, update bool, exported ...prometheus.Collector) {
 	t.Helper()
-	checkRegistered(t)
+	checkRegistered(t, exported)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -62,19 +64,28 @@ func metricsTable() string {
 	return text.String()
 }
 
-// checkRegistered fails for a metric that was registered without package measure. The table would not contain it.
-func checkRegistered(t *testing.T) {
+// checkRegistered fails if the registered metrics differ from the definitions in package measure. The table would not
+// contain a metric that was registered without package measure, and would contain one that is never registered.
+func checkRegistered(t *testing.T, exported []prometheus.Collector) {
 	t.Helper()
 	described := make(chan *prometheus.Desc, 1000)
-	metrics.Registry.(prometheus.Collector).Describe(described)
-	close(described)
-	defined := map[string]bool{}
-	for _, d := range measure.Definitions() {
-		defined[d.Desc().String()] = true
+	for _, c := range append(exported, metrics.Registry.(prometheus.Collector)) {
+		c.Describe(described)
 	}
+	close(described)
+	var registered, want []string
 	for d := range described {
-		if text := d.String(); strings.Contains(text, `fqName: "`+metricPrefix) && !defined[text] {
-			t.Errorf("metric %s is registered, but not defined with package measure", text)
+		if text := d.String(); strings.Contains(text, `fqName: "`+metricPrefix) {
+			registered = append(registered, text)
 		}
+	}
+	for _, d := range measure.Definitions() {
+		want = append(want, d.Desc().String())
+	}
+	slices.Sort(registered)
+	slices.Sort(want)
+	if !slices.Equal(registered, want) {
+		t.Errorf("the registered metrics differ from the definitions in package measure: registered:\n%s\ndefined:\n%s",
+			strings.Join(registered, "\n"), strings.Join(want, "\n"))
 	}
 }
