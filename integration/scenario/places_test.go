@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -79,7 +80,8 @@ func runInQueue(t *testing.T) {
 	})
 }
 
-// join adds a scenario to the queue. The queue is sorted by run time, longest first.
+// join adds a scenario to the queue. The queue is sorted by run time, longest first. Subtests come before all other
+// scenarios: package testing starts these only after the subtests' parent has ended.
 func (l *scenarioQueue) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,6 +93,9 @@ func (l *scenarioQueue) join(t *testing.T) {
 }
 
 func rank(t *testing.T) int {
+	if strings.Contains(t.Name(), "/") {
+		return -1
+	}
 	if i := slices.Index(longest, t.Name()); i >= 0 {
 		return i
 	}
@@ -110,4 +115,15 @@ func (l *scenarioQueue) end() {
 	defer l.mu.Unlock()
 	l.ended++
 	l.changed.Broadcast()
+}
+
+func TestSubtestsStartBeforeWaitingScenarios(t *testing.T) {
+	l := newLine(1)
+	l.join(t)
+	t.Run("subtest", func(t *testing.T) {
+		l.join(t)
+		if l.order[0] != t {
+			t.Error("the subtest waits for scenarios that start only after it")
+		}
+	})
 }
