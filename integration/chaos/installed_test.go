@@ -11,7 +11,7 @@ func removes(push func(string, int64, string) Push, sequence int64, module strin
 	return p
 }
 
-// hadMailer tells the checker that module mailer was installed in sim-5, and that the admin removed it. The runtime has
+// hadMailer announces that module mailer was installed in sim-5, and that the admin removed it. The runtime has
 // reported the removal.
 func hadMailer(c *Checker, push func(string, int64, string) Push) {
 	c.Asked(1, "sim-5", "mailer")

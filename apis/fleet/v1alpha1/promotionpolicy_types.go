@@ -85,9 +85,9 @@ type TrainChannel struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Name string `json:"name"`
-	// After is the minimum time for which at least minRuntimes runtimes of the channel run the version, such as 168h. The
-	// time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has succeeded. It pauses
-	// while fewer runtimes are ready with the version.
+	// After is the minimum time, such as 168h, during which at least minRuntimes runtimes of the channel run the version.
+	// The time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has succeeded. It
+	// pauses while fewer runtimes are ready with the version.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
 	// +kubebuilder:validation:Type:=string

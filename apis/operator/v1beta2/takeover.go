@@ -46,8 +46,8 @@ type TakeoverStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Modules []InheritedModule `json:"modules,omitempty"`
-	// Heard is true once the runtime has reported that it applied a bundle for this takeover, and has reported the spec
-	// of its own Kyma.
+	// Heard is true once a report contains the spec of the runtime's own Kyma and confirms that the runtime applied a
+	// bundle for this takeover.
 	// +optional
 	Heard bool `json:"heard,omitempty"`
 	// Published is the takeover phase in the latest bundle.

@@ -134,7 +134,7 @@ func (g *gatherer) renderAll(
 	_ = group.Wait() // ignore the error, which is always nil
 }
 
-// renderedVersions returns the Kubernetes versions for which a module is rendered: the version in the options, the
+// renderedVersions returns the Kubernetes versions with which a module is rendered: the version in the options, the
 // versions of the runtimes with the module, or the version in the report of r.
 func (g *gatherer) renderedVersions(
 	ctx context.Context, r *inventory.Runtime, reported []string,

@@ -51,9 +51,8 @@ func (r *Runtime) MustHoldReports(now time.Time) bool {
 	return r.pushLimit != nil && r.pushLimit.TokensAt(now) < 1
 }
 
-// A Backoff's delay starts at MinDelay and grows up to MaxDelay.
+// MinDelay is the first delay of a Backoff, and MaxDelay is the longest one.
 const (
-	// A Backoff's delay starts at MinDelay and grows up to MaxDelay.
 	MinDelay = time.Second
 	MaxDelay = time.Minute
 )

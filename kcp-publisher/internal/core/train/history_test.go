@@ -34,7 +34,7 @@ type history struct {
 	held     map[string]bool
 	rejected map[string]bool
 	counts   map[string]Counts
-	// ran is the time for which enough runtimes of each channel have run its version.
+	// ran contains, for each channel, the time during which enough of its runtimes have run its version.
 	ran      map[string]time.Duration
 	unknown  bool
 	promoted int
