@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -47,7 +48,8 @@ func TestTakeoverStubsCoverAllUsedNames(t *testing.T) {
 	root := filepath.Join("..", "..")
 	declared := map[string][]string{}
 	for folder, stub := range takeoverStubs {
-		declared[folder] = declarations(parse(t, filepath.Join("testdata", "notakeover", stub)))
+		file := parse(t, filepath.Join("testdata", "notakeover", stub))
+		declared[folder] = append(declarations(file), fields(file)...)
 	}
 	uses := 0
 	for _, program := range []string{"kcp-publisher", "skr-agent"} {
@@ -114,17 +116,58 @@ func declarations(file *ast.File) (names []string) {
 	return names
 }
 
-// selected returns the identifiers from package pkg that a file uses.
+// fields returns the fields of all structs that a file declares, as "Struct.Field".
+func fields(file *ast.File) (names []string) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		if structure, ok := spec.Type.(*ast.StructType); ok {
+			for _, field := range structure.Fields.List {
+				for _, name := range field.Names {
+					names = append(names, spec.Name.Name+"."+name.Name)
+				}
+			}
+		}
+		return false
+	})
+	return names
+}
+
+// selected returns the identifiers from package pkg that a file uses. A field that the file sets in a struct of the
+// package is "Struct.Field".
 func selected(file *ast.File, pkg string) (names []string) {
 	ast.Inspect(file, func(node ast.Node) bool {
-		if selector, ok := node.(*ast.SelectorExpr); ok {
-			if name, ok := selector.X.(*ast.Ident); ok && name.Name == pkg {
-				names = append(names, selector.Sel.Name)
+		switch n := node.(type) {
+		case *ast.SelectorExpr:
+			if name, ok := memberOf(pkg, n); ok {
+				names = append(names, name)
+			}
+		case *ast.CompositeLit:
+			structure, ok := memberOf(pkg, n.Type)
+			if !ok {
+				return true
+			}
+			for _, element := range n.Elts {
+				if pair, ok := element.(*ast.KeyValueExpr); ok {
+					names = append(names, fmt.Sprintf("%s.%s", structure, pair.Key))
+				}
 			}
 		}
 		return true
 	})
 	return names
+}
+
+// memberOf returns the name after the package in an expression such as takeover.Facts.
+func memberOf(pkg string, expression ast.Expr) (name string, ok bool) {
+	selector, ok := expression.(*ast.SelectorExpr)
+	if !ok {
+		return "", false
+	}
+	x, ok := selector.X.(*ast.Ident)
+	return selector.Sel.Name, ok && x.Name == pkg
 }
 
 // withoutTakeovers builds the programs with stubs for the takeover packages.

@@ -25,6 +25,7 @@ type Writer struct {
 	HasFailures      func() bool
 	Patch            func(ctx context.Context, before, after client.Object, kind string) error
 	Delete           func(ctx context.Context, object client.Object, kind string) error
+	Unmanage         func(ctx context.Context, m *v1beta2.Manifest) error
 	Definitions      func() ([]*unstructured.Unstructured, error)
 	Owner            string
 	Owners           []string
@@ -43,6 +44,7 @@ type Facts struct {
 	ContentErrors map[string]error
 	Trouble       *bundle.ReportedTrouble
 	Unmanaged     map[string]string
+	ReadRecord    func(*v1beta2.Manifest) record.Record
 	Message       func(*v1beta2.Manifest) string
 }
 
