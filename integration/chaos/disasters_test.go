@@ -26,6 +26,20 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		return found
 	}
 	restore := func(c *Checker) { c.Restoring("real-0")(6) }
+	pushWithKey := func(c *Checker, sequence int64, key string, versions map[string]string) {
+		at := time.Duration(2 * sequence)
+		c.Pushed(at, Push{
+			Runtime: "real-0", Digest: VersionOf(int(sequence)), Sequence: sequence, Versions: versions, Key: key, Issued: at,
+		})
+	}
+	// losesModule publishes a bundle for an earlier key of the runtime, and then a bundle without modules.
+	losesModule := func(c *Checker, disaster func()) {
+		pushWithKey(c, 3, "new", map[string]string{scaler: VersionOf(1)})
+		disaster()
+		pushWithKey(c, 4, "old", map[string]string{})
+		c.Reported(9, Reported{Runtime: "real-0", Sequence: 6, Observed: 3})
+		pushWithKey(c, 5, "new", map[string]string{})
+	}
 	for name, test := range map[string]struct {
 		do   func(*Checker)
 		want []Invariant
@@ -69,6 +83,12 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 				c.Restoring("")(6)
 				c.Pushed(7, Push{Runtime: "real-0", Digest: "c", Sequence: 3, Removals: []string{scaler}})
 			}, []Invariant{Kept},
+		},
+		"a restored control plane has neither the runtime's key nor its module": {
+			func(c *Checker) { losesModule(c, func() { c.Restoring("")(7) }) }, nil,
+		},
+		"a control plane loses the runtime's key and its module": {
+			func(c *Checker) { losesModule(c, func() {}) }, []Invariant{Kept, Kept},
 		},
 		"a restored control plane publishes an older sequence": {
 			func(c *Checker) {

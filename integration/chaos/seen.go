@@ -112,7 +112,7 @@ func (s *observations) noteKey(sequence int64) {
 	delete(s.replacedKeys, bundles[i].Key)
 	for _, p := range bundles[i:] {
 		if p.Key == bundles[i].Key {
-			s.pushed.Versions = p.Versions
+			s.pushed.Versions, s.pushed.Issued = p.Versions, p.Issued
 		}
 	}
 }
