@@ -145,5 +145,13 @@ type Resource struct {
 // GetConditions returns the Manifest's conditions. Libraries that patch conditions require this method.
 func (m *Manifest) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
+// SetInventory replaces the inventory. It also sets the state of a status without one, because the state is required.
+func (m *Manifest) SetInventory(inventory []Resource) {
+	m.Status.Synced = inventory
+	if m.Status.State == "" {
+		m.Status.State = StateProcessing
+	}
+}
+
 // SetConditions replaces the Manifest's conditions.
 func (m *Manifest) SetConditions(conditions []metav1.Condition) { m.Status.Conditions = conditions }

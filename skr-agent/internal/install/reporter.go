@@ -48,18 +48,18 @@ func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest
 	return err
 }
 
-// restoreInventory adds objects to the inventory in the status that another client removed from it. Otherwise, removing
-// the module would not delete these objects.
+// restoreInventory adds objects to the inventory in the status: another client removed them from it, or the agent failed
+// to write it. Otherwise, removing the module would not delete these objects.
 func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, lost []v1beta2.Resource) error {
 	if len(lost) == 0 {
 		return nil
 	}
 	before := m.DeepCopy()
-	m.Status.Synced = object.Union(m.Status.Synced, lost)
+	m.SetInventory(object.Union(m.Status.Synced, lost))
 	if err := rp.patchStatus(ctx, m, before); err != nil {
 		return fmt.Errorf("restore the inventory in the status: %w", err)
 	}
-	log.FromContext(ctx).Info("restored objects that another client removed from the inventory", "module", m.Module(),
+	log.FromContext(ctx).Info("restored objects that were missing in the inventory", "module", m.Module(),
 		"objects", len(lost))
 	return nil
 }

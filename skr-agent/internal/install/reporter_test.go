@@ -42,3 +42,16 @@ func TestInventoryClearedDuringReconciliationIsRestored(t *testing.T) {
 	require.NoError(t, api.Get(ctx, client.ObjectKeyFromObject(m), next))
 	require.Equal(t, inventory, next.Status.Synced)
 }
+
+// The state is required. Without it, the API server refuses the status, and the module would stay as it is.
+func TestInventoryOfANewManifestIsRestoredWithAState(t *testing.T) {
+	ctx, scheme := t.Context(), runtime.NewScheme()
+	require.NoError(t, v1beta2.AddToScheme(scheme))
+	m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample"}}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(m).WithObjects(m).Build()
+	rp := &reporter{cluster: api, now: time.Now}
+	require.NoError(t, rp.restoreInventory(ctx, m, []v1beta2.Resource{{Name: "one"}}))
+	require.NoError(t, api.Get(ctx, client.ObjectKeyFromObject(m), m))
+	require.Equal(t, v1beta2.StateProcessing, m.Status.State)
+	require.Equal(t, []v1beta2.Resource{{Name: "one"}}, m.Status.Synced)
+}

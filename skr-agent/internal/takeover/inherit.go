@@ -30,10 +30,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 		return err
 	}
 	before := manifest.DeepCopy()
-	manifest.Status.Synced = withInherited(manifest.Status.Synced, inherited)
-	if manifest.Status.State == "" {
-		manifest.Status.State = v1beta2.StateProcessing
-	}
+	manifest.SetInventory(withInherited(manifest.Status.Synced, inherited))
 	// The Manifest comes from a cache and can be outdated. With the optimistic lock, the patch cannot overwrite a newer
 	// inventory.
 	if err := w.Client.Status().
