@@ -22,3 +22,8 @@ var PublisherRBAC embed.FS
 //
 //go:embed skr-agent/rbac/*.yaml
 var AgentRBAC embed.FS
+
+// Permissions contains the roles, bindings and admission policies of both charts.
+//
+//go:embed kcp-publisher/rbac/*.yaml kcp-publisher/policy/*.yaml skr-agent/rbac/*.yaml skr-agent/policy/*.yaml
+var Permissions embed.FS

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -47,27 +47,24 @@ func confine(
 		"system:serviceaccounts:"+as.namespace)
 }
 
-// ApplyChartFile applies all objects in a file of a chart, as `kubectl apply` does.
-func ApplyChartFile(ctx context.Context, admin client.Client, path ...string) error {
-	objects, err := chartObjects(path...)
+// ApplyChartFile applies all objects in a file with permissions of a chart, as `kubectl apply` does. The path is
+// relative to the folder of the charts.
+func ApplyChartFile(ctx context.Context, admin client.Client, elements ...string) error {
+	objects, err := chartObjects(elements...)
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
 		if err := admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 			client.FieldOwner("fleet")); err != nil {
-			return fmt.Errorf("%s: %s %s: %w", filepath.Join(path...), object.GetKind(), object.GetName(), err)
+			return fmt.Errorf("%s: %s %s: %w", path.Join(elements...), object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
 }
 
-func chartObjects(path ...string) (objects []*unstructured.Unstructured, err error) {
-	root, err := checkout()
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.Open(filepath.Join(append([]string{root, "charts"}, path...)...))
+func chartObjects(elements ...string) (objects []*unstructured.Unstructured, err error) {
+	file, err := charts.Permissions.Open(path.Join(elements...))
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +74,7 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
 			return objects, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+			return nil, fmt.Errorf("%s: %w", path.Join(elements...), err)
 		}
 		objects = append(objects, object)
 	}
