@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
@@ -44,6 +46,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 		}
 		before = len(requests)
 	}
+	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, v1beta2.ReasonAccepted))
 	settled("start of the agent", 90)
 
 	lantern := []v1beta2.Module{managed(samplemodule.TypicalModule)}

@@ -218,7 +218,7 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 				{Name: "odd", From: "2026-12-02", Until: "2026-12-01T10:00"},
 			}}
 		},
-		`freezes[0]: Invalid value: "object": until must be after from`: func(s *v1alpha1.PromotionPolicySpec) {
+		"spec.calendar.freezes[0]: Invalid value": func(s *v1alpha1.PromotionPolicySpec) {
 			s.Calendar = &v1alpha1.PromotionCalendar{Freezes: []v1alpha1.Freeze{
 				{Name: "same", From: "2026-12-02T10:00", Until: "2026-12-02T10:00:00"},
 			}}
