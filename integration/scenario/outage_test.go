@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -242,8 +243,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 			}
 		}
 		if now := kymaPatches(t, f); now != patches || again.ResourceVersion != record.ResourceVersion {
-			t.Errorf("%d patches of Kymas before, want no more, got %d:\n%+v\n%+v", patches, now,
-				record.Status.Runtime.Observed, again.Status.Runtime.Observed)
+			t.Errorf("%d patches of Kymas before, want no more, got %d:\n%s", patches, now,
+				diff.Diff(record.Status, again.Status))
 		}
 	})
 }
