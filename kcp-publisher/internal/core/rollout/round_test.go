@@ -60,6 +60,12 @@ func TestRolloutsAreCreatedAndContinued(t *testing.T) {
 			policies: policies("careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
 			prod: "1.0.0",
 		},
+		"Promotion whose Rollout was lost": {
+			policies: policies("careful"), made: "keda-regular-1", dev: "2.0.0", prod: "2.0.0",
+			followers: map[Track]Followers{keda: {Channel: "2.0.0", Runtimes: []Runtime{
+				at("dev", "dev", "2.0.0"), at("dev-2", "dev", "2.0.0"), at("prod", "prod", "1.0.0"),
+			}}},
+		},
 		"First of two policies by name applies": {
 			policies: policies("slow", "careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
 			prod: "1.0.0",
