@@ -119,8 +119,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		r.auth = r.Credentials.http()
 		return nil
 	case "ssh":
-		r.client = gitssh.NewClient(nil)
-		r.endpoint.Proxy.URL = sshScheme + "://any"
+		r.client = boundedSSH{gitssh.NewClient(nil)}
 		r.auth, err = r.Credentials.ssh(r.endpoint)
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -167,7 +168,15 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}
 }
 
+// The size of the server's packets decides whether the limit cuts the references between two lines or inside a line.
 func TestSSHServerCannotSendEndlessReferences(t *testing.T) {
+	for name, packetBytes := range map[string]int{"whole lines": 0, "parts of lines": 32 << 10} {
+		t.Run(name, func(t *testing.T) { checkEndlessReferences(t, packetBytes) })
+	}
+}
+
+func checkEndlessReferences(t *testing.T, packetBytes int) {
+	t.Helper()
 	host := newSSHKey(t)
 	_, identity, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -189,12 +198,12 @@ func TestSSHServerCannotSendEndlessReferences(t *testing.T) {
 			return
 		}
 		defer conn.Close()
-		sent <- sendReferences(conn, config)
+		sent <- sendReferences(conn, config, packetBytes)
 	}()
 	address := listener.Addr()
 	r := open(t, Options{URL: "ssh://git@" + address.String() + "/fleet",
 		Credentials: sshCredentials(t, address, host.PublicKey(), identity)})
-	if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+	if _, err := r.Head(t.Context()); !errors.Is(err, errTooLarge) {
 		t.Errorf("endless references: got error %v, want the size limit", err)
 	}
 	if got := <-sent; got > 2*maxPackBytes {
@@ -202,8 +211,9 @@ func TestSSHServerCannotSendEndlessReferences(t *testing.T) {
 	}
 }
 
-// sendReferences serves one session, sends references until the client disconnects, and returns the number of bytes.
-func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
+// sendReferences serves one session, sends references until the client disconnects, and returns the number of bytes. If
+// packetBytes is 0, it sends a line at a time, otherwise this number of bytes.
+func sendReferences(conn net.Conn, config *ssh.ServerConfig, packetBytes int) (bytes int64) {
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
 		return 0
@@ -216,12 +226,13 @@ func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 		}
 		for request := range requests {
 			_ = request.Reply(request.Type == "exec", nil)
+			to := &packets{to: channel, bytes: packetBytes}
 			for n := 0; request.Type == "exec"; n++ {
 				line := fmt.Sprintf("%040x refs/heads/%0900d\x00agent=test\n", n+1, n)
 				if n > 0 { // only the first line has capabilities
 					line = strings.Replace(line, "\x00agent=test", "", 1)
 				}
-				sent, err := fmt.Fprintf(channel, "%04x%s", len(line)+4, line)
+				sent, err := fmt.Fprintf(to, "%04x%s", len(line)+4, line)
 				if bytes += int64(sent); err != nil {
 					return bytes
 				}
@@ -229,6 +240,27 @@ func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// packets collects data until it can write the given number of bytes at a time.
+type packets struct {
+	to      io.Writer
+	bytes   int
+	pending []byte
+}
+
+func (p *packets) Write(data []byte) (int, error) {
+	for p.pending = append(p.pending, data...); len(p.pending) > 0 && len(p.pending) >= p.bytes; {
+		size := len(p.pending)
+		if p.bytes > 0 {
+			size = p.bytes
+		}
+		if _, err := p.to.Write(p.pending[:size]); err != nil {
+			return 0, err
+		}
+		p.pending = p.pending[size:]
+	}
+	return len(data), nil
 }
 
 func ecdsaKey(t *testing.T) ssh.PublicKey {
