@@ -89,7 +89,7 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 			channel = cmp.Or(all[at].module.Channel, request.Requested.Channel)
 		}
 		all, at = keptModule(all, module)
-		all[at].gate = d
+		all[at].gate, all[at].version = d, d.Version
 		all[at].choice, all[at].err = snapshot.LookupInstalled(module, channel, d.Version)
 	}
 	return all

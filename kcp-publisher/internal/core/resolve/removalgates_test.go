@@ -56,6 +56,12 @@ func TestRolloutDecidesAboutRemovals(t *testing.T) {
 			[]string{"Warning TemplateMissing: module keda: version 1.0.0 of channel \"regular\" has no ModuleTemplate: " +
 				"add keda-1.0.0"}, "",
 		},
+		"module without its ModuleReleaseMeta cannot be restored": {
+			newWorld().template("keda", "1.0.0").meta("keda").edit(mandatoryMeta("1.0.0")),
+			[]func(*world){restores, func(w *world) { w.metas = nil }},
+			[]string{"Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda-1.0.0 spec.descriptor contains no " +
+				"component name, and the module has no ModuleReleaseMeta"}, "",
+		},
 		"module that is offered again follows its channel": {
 			usualWorld(), []func(*world){restores, func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "1.1.0" })
@@ -70,6 +76,11 @@ func TestRolloutDecidesAboutRemovals(t *testing.T) {
 			result := w.resolve(t)
 			if got := outline(result); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+			for _, p := range result.State.Problems {
+				if w.request.RemovalGates != nil && p.Version != "1.0.0" {
+					t.Errorf("got a problem with version %q, want the version that the rollout restores", p.Version)
+				}
 			}
 			message := ""
 			for _, p := range slices.Concat(result.HeldProblems, result.Remarks) {

@@ -15,6 +15,7 @@ func (p *plan) classify(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
 		p.classifyMember(m, &runtimes[i])
+		p.addUnreturned(m, &runtimes[i])
 		if m.wave < 0 {
 			continue
 		}

@@ -26,7 +26,8 @@ type Runtime struct {
 	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// UnresolvedVersion is the promoted version if the publisher could not resolve it. Message is then the reason.
+	// UnresolvedVersion is the promoted version, or the version to which a rollback returns the runtime, if the publisher
+	// could not resolve it. Message is then the reason.
 	UnresolvedVersion string
 	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
@@ -125,6 +126,8 @@ type plan struct {
 	previousMilestones milestones
 	// isDowngrade is true if the promoted version is older. Runtimes with the last good version then keep it.
 	isDowngrade bool
+	// unreturned describes the runtimes whose last version cannot be resolved, so that a rollback cannot return them.
+	unreturned []string
 }
 
 // milestones contains the values in a rollout's status that change its estimated end.

@@ -190,6 +190,41 @@ func TestRolledBackRemovalEndsWhenModulesAreBack(t *testing.T) {
 	}
 }
 
+// A rollback cannot install a module again if an operator deleted its ModuleReleaseMeta.
+func TestRollbackNamesRuntimesThatCannotReturn(t *testing.T) {
+	gone := without("dev", "dev", firstRemoval, v1beta2.StateReady)
+	unresolved := gone
+	unresolved.UnresolvedVersion, unresolved.Message = "0.9.0", "module keda has no ModuleReleaseMeta"
+	const reason = "undone by an operator"
+	const explained = reason + "; the last version cannot be installed in dev (module keda has no ModuleReleaseMeta): " +
+		"create or correct the module's ModuleReleaseMeta and ModuleTemplate"
+	rollouts := ended("", func(r *fleet.Rollout) { r.Spec.Undo = true })
+	for _, step := range []struct {
+		runtime Runtime
+		after   time.Duration
+		state   fleet.RolloutState
+		message string
+	}{
+		{unresolved, time.Minute, fleet.RolloutRollingBack, explained},
+		{unresolved, 2 * time.Minute, fleet.RolloutRollingBack, explained},
+		{gone, 3 * time.Minute, fleet.RolloutRollingBack, reason},
+		{unresolved, time.Hour, fleet.RolloutRolledBack, explained},
+		{gone, 2 * time.Hour, fleet.RolloutRolledBack, reason},
+	} {
+		runtimes := []Runtime{step.runtime, losing("prod", "", noon)}
+		round := EvaluateAll(removalPolicy(nil), rollouts, removed(runtimes...), noon.Add(step.after))
+		got := round.Newest[0].Status
+		if got.State != step.state || got.Message != step.message {
+			t.Errorf("after %s: got state %s with message %q, want %s with %q", step.after, got.State, got.Message, step.state,
+				step.message)
+		}
+		if d := decisions(round.Gates[kedaRemoval], runtimes); d[0] != "restore" {
+			t.Errorf("after %s: got decision %q, want that the publisher retries", step.after, d[0])
+		}
+		rollouts[0].Status = got
+	}
+}
+
 func TestEachRemovalGetsItsOwnRollout(t *testing.T) {
 	late := noon.Add(time.Hour)
 	retried := func(r *fleet.Rollout) { r.Spec.Retry = true }

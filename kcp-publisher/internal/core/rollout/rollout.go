@@ -88,7 +88,9 @@ func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.input.ChannelVersion == p.spec.From && (p.isActive() || *state == fleet.RolloutStopped)
 	switch failed := p.budgetMessage(); {
-	case *state == fleet.RolloutSuperseded || *state == fleet.RolloutRolledBack:
+	case *state == fleet.RolloutSuperseded:
+	case *state == fleet.RolloutRolledBack:
+		p.describeUnreturned()
 	case *state == fleet.RolloutRollingBack:
 		p.checkRolledBack()
 	case p.input.NewerRollout != "":
@@ -134,6 +136,7 @@ func (p *plan) startRollback(reason string) {
 // checkRolledBack ends a rollback. Every updated runtime must have returned to the last good version, must be silent,
 // or must have missed the deadline. Runtimes that missed the deadline must not block the next promotion.
 func (p *plan) checkRolledBack() {
+	p.describeUnreturned()
 	for i := range p.members {
 		m := &p.members[i]
 		if m.isSelected && m.state != reverted && m.state != unaffected && !p.isOverdue(m) {
