@@ -50,21 +50,8 @@ type Cache struct {
 	eviction sync.Mutex         // locked while files are counted and deleted; always locked before mu
 
 	mu      sync.Mutex // guards the fields below
-	stats   Stats
-	written int64 // bytes since the last scan of the folder
-}
-
-// Stats contains a cache's counters since the process started.
-type Stats struct {
-	Hits   int64 // reads from disk or from a concurrent read
-	Misses int64 // reads from the source
-	// Damaged counts files that were damaged and therefore fetched again.
-	Damaged int64
-	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads whose content could not be stored on disk. Failure is the last error.
-	Unstored int64
-	Failure  string
-	Bytes    int64 // estimated size of all files
+	bytes   int64      // estimated size of all files
+	written int64      // bytes since the last scan of the folder
 }
 
 // Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. Open returns an error
@@ -106,16 +93,3 @@ func (c *Cache) prepare() error {
 
 // Close closes the folder.
 func (c *Cache) Close() error { return c.root.Close() }
-
-// Stats returns the current counters.
-func (c *Cache) Stats() Stats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stats
-}
-
-func (c *Cache) count(change func(*Stats)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	change(&c.stats)
-}

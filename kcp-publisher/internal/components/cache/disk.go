@@ -48,10 +48,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
 		return nil
 	}
-	c.count(func(s *Stats) { s.Damaged++ })
-	if err := c.root.RemoveAll(name); err != nil {
-		c.recordFailure(err)
-	}
+	_ = c.root.RemoveAll(name) // after an error, the next read checks the damaged file again
 	return nil
 }
 
@@ -186,8 +183,8 @@ func (c *Cache) storeBlob(desc ocispec.Descriptor, body io.Reader) error {
 	}
 	c.mu.Lock()
 	c.written += desc.Size
-	c.stats.Bytes += desc.Size
-	full := c.stats.Bytes > c.maxBytes || c.written > c.maxBytes/scanShare
+	c.bytes += desc.Size
+	full := c.bytes > c.maxBytes || c.written > c.maxBytes/scanShare
 	c.mu.Unlock()
 	if !full {
 		return nil
@@ -229,10 +226,6 @@ func (c *Cache) writePartial(body io.Reader, durable bool) (string, error) {
 	return name, nil
 }
 
-func (c *Cache) recordFailure(err error) {
-	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
-}
-
 type storedFile struct {
 	name   string
 	size   int64
@@ -259,7 +252,7 @@ func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	if err != nil {
 		return err
 	}
-	var bytes, evicted int64
+	var bytes int64
 	for _, f := range files {
 		bytes += f.size
 	}
@@ -269,10 +262,7 @@ func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 			if bytes <= limit-limit/10 {
 				break
 			}
-			switch err = c.root.Remove(f.name); {
-			case err == nil:
-				evicted++
-			case !errors.Is(err, fs.ErrNotExist):
+			if err := c.root.Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			bytes -= f.size
@@ -280,8 +270,7 @@ func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stats.Bytes, c.written = bytes, 0
-	c.stats.Evicted += evicted
+	c.bytes, c.written = bytes, 0
 	return nil
 }
 

@@ -59,7 +59,6 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		return r.fetchThrough(ctx, target)
 	}
 	if body := c.load(target.Digest, target.Size); body != nil {
-		c.count(func(s *Stats) { s.Hits++ })
 		return body, nil
 	}
 	got, err := c.fetchOnce(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (fetchResult, error) {
@@ -72,7 +71,6 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 			data, err := io.ReadAll(body)
 			return fetchResult{desc: target, data: data}, err
 		}
-		c.count(func(s *Stats) { s.Misses++ })
 		body, err := r.from.Fetch(ctx, target)
 		if err != nil {
 			return fetchResult{}, err
@@ -98,7 +96,6 @@ func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCl
 }
 
 func (r repository) fetchThrough(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
-	r.cache.count(func(s *Stats) { s.Misses++ })
 	body, err := r.from.Fetch(ctx, target)
 	if err != nil {
 		return nil, err
@@ -112,16 +109,13 @@ type fetchResult struct {
 	data []byte
 }
 
-// storeFetched writes a body to disk and closes it. It does not return disk errors, but counts them in Stats.
+// storeFetched writes a body to disk and closes it. It ignores disk errors, so that the next read fetches the content
+// again.
 func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetchResult, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
 	var disk errDisk
-	if errors.As(err, &disk) {
-		c.recordFailure(disk)
-		err = nil
-	}
-	if err != nil {
+	if err != nil && !errors.As(err, &disk) {
 		return fetchResult{},
 			fmt.Errorf("blob %s of %d bytes: the source sent different content: %w", desc.Digest, desc.Size, err)
 	}
@@ -140,11 +134,7 @@ func (c *Cache) fetchOnce(ctx context.Context, key string, fetch func() (fetchRe
 		case <-ctx.Done():
 			return fetchResult{}, ctx.Err()
 		case result := <-flight:
-			switch {
-			case mine:
-			case result.Err == nil:
-				c.count(func(s *Stats) { s.Hits++ })
-			case isOthersError(result.Err) && ctx.Err() == nil:
+			if !mine && isOthersError(result.Err) && ctx.Err() == nil {
 				continue
 			}
 			got, _ := result.Val.(fetchResult)
@@ -171,14 +161,12 @@ func (r referenceRepository) FetchReference(
 ) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
 	if desc, data, ok := c.manifest(reference); ok {
-		c.count(func(s *Stats) { s.Hits++ })
 		return desc, io.NopCloser(bytes.NewReader(data)), nil
 	}
 	if _, ok := blobFileName(digest.Digest(reference)); !ok {
 		return r.fetchTag(ctx, reference)
 	}
 	got, err := c.fetchOnce(ctx, reference, func() (fetchResult, error) {
-		c.count(func(s *Stats) { s.Misses++ })
 		desc, body, err := r.fetcher.FetchReference(ctx, reference)
 		if err != nil {
 			return fetchResult{}, err
@@ -212,14 +200,11 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 		return desc, nil, err
 	}
 	if !c.canStore(desc) {
-		c.count(func(s *Stats) { s.Misses++ })
 		return desc, newVerifyingReader(desc, body), nil
 	}
 	if kept := c.load(desc.Digest, desc.Size); kept != nil {
-		c.count(func(s *Stats) { s.Hits++ })
 		return desc, kept, body.Close()
 	}
-	c.count(func(s *Stats) { s.Misses++ })
 	got, err := c.storeFetched(desc, body)
 	if err != nil {
 		return desc, nil, fmt.Errorf("manifest %s: %w", tag, err)
