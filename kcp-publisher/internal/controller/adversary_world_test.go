@@ -258,7 +258,7 @@ func (w *adversary) restart() {
 		}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(nil),
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(),
 		NewSlimmer())
 }
 

@@ -180,7 +180,6 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 // for them.
 func (k *Kymas) Retire() {
 	k.counts.remove()
-	k.backoff.retire()
 }
 
 func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
@@ -221,8 +220,8 @@ func isSilent(conditions []metav1.Condition) bool {
 }
 
 func knownReason(reason refusal.Reason) refusal.Reason {
-	if slices.Contains(refusal.Reasons, reason) {
-		return reason
+	if refusal.Known(reason) == refusal.Other {
+		return otherReason
 	}
-	return otherReason
+	return reason
 }

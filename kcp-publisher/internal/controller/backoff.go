@@ -97,10 +97,6 @@ func (b *registryBackoff) recordSuccess(
 	}
 }
 
-func (b *registryBackoff) retire() {
-	b.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
-}
-
 // endOutage ends the registry outage. requestedAt is when a successful request was sent. A request from before the
 // outage does not end it.
 func (b *registryBackoff) endOutage(ctx context.Context, requestedAt time.Time) {

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -37,7 +36,7 @@ func logged(t *testing.T) (context.Context, *bytes.Buffer) {
 func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 	ctx, lines := logged(t)
 	broken := errors.New("500")
-	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New()}
 	now, last := noon, time.Duration(0)
 	for range 20 {
 		wait, all := b.recordFailure(ctx, named("r0"), now, broken)
@@ -69,7 +68,7 @@ func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	ctx, lines := logged(t)
 	down := errors.New("connection refused")
-	b := &registryBackoff{checkRegistry: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return down }, fleet: fleetstate.New()}
 	for i := range 20 {
 		if wait, all := b.recordFailure(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 ||
 			wait > 2*fleetstate.MinDelay {
@@ -152,7 +151,7 @@ func (r refusingRepository) Push(ctx context.Context, d ocispec.Descriptor, body
 
 func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 	ctx, lines := logged(t)
-	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New()}
 	for round := range 2 {
 		for i := range 1000 {
 			b.recordFailure(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
@@ -195,34 +194,24 @@ func TestRegistryIsDownOnlyIfPingFails(t *testing.T) {
 	}
 }
 
-func failingRuntimes(t *testing.T) float64 {
-	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "kyma_pull_publisher_registry_failing_runtimes" {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	return 0
-}
-
 func TestFailingRuntimesMetricSumsAllShards(t *testing.T) {
 	ctx, _ := logged(t)
-	before, broken := failingRuntimes(t), errors.New("500")
-	first, second := registryBackoff{fleet: fleetstate.New(addFailing)}, registryBackoff{fleet: fleetstate.New(addFailing)}
+	all, broken := NewFleetMetrics(), errors.New("500")
+	first, second := registryBackoff{fleet: fleetstate.New()}, registryBackoff{fleet: fleetstate.New()}
+	part := all.addPart(first.fleet, nil)
+	all.addPart(second.fleet, nil)
 	first.recordFailure(ctx, named("r0"), noon, broken)
 	first.recordFailure(ctx, named("r0"), noon.Add(time.Hour), broken)
 	second.recordFailure(ctx, named("r1"), noon, broken)
-	second.fleet.Delete(named("r2")) // an unknown runtime
-	if got := failingRuntimes(t) - before; got != 2 {
+	second.recordFailure(ctx, named("r2"), noon, broken)
+	second.fleet.Delete(named("r2"))
+	second.fleet.Delete(named("r3")) // an unknown runtime
+	if got := collected(t, all)[registryFailing.Name]; got != 2 {
 		t.Errorf("got %v failing runtimes of two shards, want 2", got)
 	}
-	first.retire()
-	if got := failingRuntimes(t) - before; got != 1 {
+	part.remove()
+	first.recordFailure(ctx, named("r4"), noon, broken) // as in a reconcile that ends late
+	if got := collected(t, all)[registryFailing.Name]; got != 1 {
 		t.Errorf("got %v failing runtimes after a shard was retired, want 1", got)
 	}
-	second.retire()
 }

@@ -41,11 +41,6 @@ var (
 		Name: "kyma_pull_publisher_registry_up",
 		Help: "Whether the registry is available (1), or publishing waits for it (0).", Leader: true,
 	})
-	registryFailing = measure.Gauge(measure.Definition{
-		Name:   "kyma_pull_publisher_registry_failing_runtimes",
-		Help:   "Runtimes whose registry requests fail while the requests of other runtimes succeed.",
-		Leader: true,
-	})
 	rootExpiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds",
 		Help: "Unix time at which the root of trust expires; agents accept no bundles afterwards.", Leader: true,
@@ -67,9 +62,6 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 	Help: "Time until a registry responded to a request, by method and status class: 2xx, 3xx, 4xx, 429, 5xx, or " +
 		"error without a response.",
 })
-
-// addFailing adds to the number of runtimes in a backoff. The shards in a process share this metric.
-func addFailing(change int) { registryFailing.Add(float64(change)) }
 
 // otherReason is the metric label value for unknown reasons. Runtimes can report any text as a reason, so this text
 // must not become a label value.

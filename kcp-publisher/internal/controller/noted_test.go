@@ -154,7 +154,7 @@ func TestUnknownReasonsShareOneMetricSeries(t *testing.T) {
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)
-	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil), Now: time.Now}
+	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(), Now: time.Now}
 	kyma := kymaOf("one")
 	accepted := bundle.AcceptedReport{
 		Content: "sha256:reported", Report: bundle.Report{

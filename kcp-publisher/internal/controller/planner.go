@@ -70,7 +70,7 @@ func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 	p := &Planner{PlannerOptions: o, catalog: &Catalog{
 		Changes: NewChanges(), Reader: mgr.GetClient(), Namespace: o.Namespace, Restricted: o.Restricted,
 		Reconciles: make(chan event.GenericEvent), changed: make(chan event.GenericEvent, 1),
-		fleet: fleetstate.New(nil), // required, but not used, because the planner does not publish
+		fleet: fleetstate.New(), // required, but not used, because the planner does not publish
 	}}
 	p.reportTimes.Store(new(make([]*shard.ReportTimes, o.Shards)))
 	if o.Follow != nil {

@@ -219,7 +219,7 @@ func TestReportReadIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 }
 
 func TestReportReadIsPostponedOnlyOnce(t *testing.T) {
-	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postponeRead(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
 		t.Errorf("postponed until %s, want one minute from now", got)
@@ -242,7 +242,7 @@ func TestReportReadIsPostponedOnlyOnce(t *testing.T) {
 
 func TestPostponedReadIsNotCountedAsAReport(t *testing.T) {
 	now := noon
-	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(nil, func() time.Time { return now }, fleetstate.New(), NewSlimmer())
 	kyma := restingKyma("one")
 	last := func() time.Time {
 		known := r.fleet.Get(client.ObjectKeyFromObject(kyma))

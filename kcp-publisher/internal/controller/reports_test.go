@@ -42,7 +42,7 @@ func asking(t *testing.T, handler http.HandlerFunc) *reportReader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newReports(place, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
+	return newReports(place, func() time.Time { return noon }, fleetstate.New(), NewSlimmer())
 }
 
 func answers(code int) http.HandlerFunc {
@@ -66,7 +66,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint},
 	}
 	start := func() *reportReader {
-		return newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+		return newReports(place, func() time.Time { return now }, fleetstate.New(), NewSlimmer())
 	}
 	r := start()
 	report := func(sequence int64, at time.Time) bundle.Blob {
@@ -158,7 +158,7 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	},
 		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
 	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
-	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(place, func() time.Time { return started }, fleetstate.New(), NewSlimmer())
 	fetch := func() fleetstate.Report {
 		t.Helper()
 		newest, _, err := r.fetchReport(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
@@ -210,7 +210,7 @@ func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(), NewSlimmer())
 	newest := bundle.AcceptedReport{
 		Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)},
 	}
@@ -375,7 +375,7 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint},
 	}
-	r := newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(place, func() time.Time { return now }, fleetstate.New(), NewSlimmer())
 	for i, step := range []struct {
 		what    string
 		restart bool
@@ -394,7 +394,7 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	} {
 		now = now.Add(time.Minute)
 		if step.restart {
-			r = newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+			r = newReports(place, func() time.Time { return now }, fleetstate.New(), NewSlimmer())
 		}
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now,
 			AgentVersion: step.version}, signer)

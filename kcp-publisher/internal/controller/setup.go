@@ -48,7 +48,7 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 	if !o.TrustAuthors {
 		api = restrictSettings(api, recorder, now)
 	}
-	fleet := fleetstate.New(addFailing)
+	fleet := fleetstate.New()
 	catalog := newCatalog(mgr, o, fleet)
 	watchers := &Watchers{
 		Client: mgr.GetClient(), Namespace: o.Namespace, onChange: catalog.reconcileAll, isReadOnly: o.Remote != nil,

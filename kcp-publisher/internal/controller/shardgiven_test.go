@@ -26,7 +26,7 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 		}
 		return k
 	}
-	s := &RemotePlanner{fleet: fleetstate.New(nil)}
+	s := &RemotePlanner{fleet: fleetstate.New()}
 	seen := func(cached v1beta2.Kyma) string {
 		return s.ownKymas(shard.Share{}, []v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
 	}

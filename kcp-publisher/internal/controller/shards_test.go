@@ -66,7 +66,7 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	kyma.Labels = map[string]string{}
 	at := shard.ShardOf(plan.ClaimedRuntimeID(kyma), 3)
 	for number := range 3 {
-		s, share := &RemotePlanner{fleet: fleetstate.New(nil)}, shard.Share{Number: number, Count: 3}
+		s, share := &RemotePlanner{fleet: fleetstate.New()}, shard.Share{Number: number, Count: 3}
 		kyma.Labels[v1beta2.LabelShard] = shard.LabelValue(number, 3) // as if a user edited it
 		if got := len(s.ownKymas(share, []v1beta2.Kyma{*kyma})) == 1; got != (number == at) {
 			t.Errorf("shard %d, runtime of shard %d: got owned %t", number, at, got)
@@ -90,7 +90,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: content("0a"),
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(), NewSlimmer())
 	at := now.Add(-time.Minute)
 	times := func(content string) *shard.ReportTimes {
 		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}

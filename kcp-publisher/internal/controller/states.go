@@ -62,9 +62,14 @@ var (
 		Help: "Unix time at which the longest waiting runtime began to wait for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
+	registryFailing = measure.Definition{
+		Name: "kyma_pull_publisher_registry_failing_runtimes",
+		Help: "Runtimes whose registry requests fail while the requests of other runtimes succeed.",
+		Kind: measure.KindGauge, Leader: true,
+	}
 	fleetMetrics = measure.Define(
 		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport,
-		publishPending, publishPendingSince,
+		publishPending, publishPendingSince, registryFailing,
 	)
 )
 
@@ -200,7 +205,7 @@ func (s *FleetMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
-	counts, of := maps.Clone(s.counts), s.sumParts()
+	counts, parts, of := maps.Clone(s.counts), len(s.parts), s.sumParts()
 	s.mu.Unlock()
 	if of.counted > 0 {
 		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended,
@@ -224,11 +229,13 @@ func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	send(oldestReport, !of.lastReport.IsZero(), float64(of.lastReport.Unix()))
 	send(publishPending, of.ready, float64(of.pending))
 	send(publishPendingSince, of.pending > 0, float64(of.pendingSince.Unix()))
+	send(registryFailing, parts > 0, float64(of.failing))
 }
 
 // totalCounts contains the totals for all parts.
 type totalCounts struct {
-	counted, pending int
+	// failing is the number of runtimes with a Backoff.
+	counted, pending, failing int
 	// lastReport is the oldest among all runtimes' last report times. pendingSince is the time since which a runtime
 	// has been waiting the longest for its next bundle.
 	lastReport, pendingSince time.Time
@@ -240,6 +247,7 @@ func (s *FleetMetrics) sumParts() (all totalCounts) {
 	for p := range s.parts {
 		ready := p.isReady != nil && p.isReady()
 		all.ready = all.ready || ready
+		all.failing += p.fleet.CountFailing()
 		p.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) {
 			if len(r.CountedSeries.Series) > 0 {
 				all.counted++

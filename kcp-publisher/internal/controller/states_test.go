@@ -44,7 +44,7 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 
 func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	s := NewFleetMetrics()
-	p := s.addPart(fleetstate.New(nil), nil)
+	p := s.addPart(fleetstate.New(), nil)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("replica without runtimes: got metrics %v, want none", got)
 	}
@@ -95,6 +95,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		"kyma_pull_publisher_module_versions (other) Ready (other)":     1,
 		"kyma_pull_publisher_oldest_report_timestamp_seconds":           float64(at(5).Unix()),
 		"kyma_pull_publisher_publish_pending":                           0,
+		"kyma_pull_publisher_registry_failing_runtimes":                 0,
 	})
 	if got := collected(t, s); !maps.Equal(got, want) {
 		t.Errorf("got metrics\n%v\nwant\n%v", got, want)
@@ -120,7 +121,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 
 func TestMetricsAreTotalsOfAllShardsInAProcess(t *testing.T) {
 	s := NewFleetMetrics()
-	of := func() *metricsPart { return s.addPart(fleetstate.New(nil), func() bool { return true }) }
+	of := func() *metricsPart { return s.addPart(fleetstate.New(), func() bool { return true }) }
 	waits := func(p *metricsPart, kyma string, at time.Time) {
 		p.fleet.Edit(types.NamespacedName{Name: kyma}, func(r *fleetstate.Runtime) {
 			r.Pending.Add(noon)

@@ -78,7 +78,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 
 func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
-	k := &Kymas{Watchers: &Watchers{}, Events: recorder, fleet: fleetstate.New(nil), Now: time.Now}
+	k := &Kymas{Watchers: &Watchers{}, Events: recorder, fleet: fleetstate.New(), Now: time.Now}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
 	watched := bundle.ReportedWatch{Watcher: "settings", Since: 20, Trouble: strings.Repeat("x", 9000)}
 	for i := range 50 {
@@ -116,7 +116,7 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 
 func TestRuntimeCannotEmitEventsWithoutLimit(t *testing.T) {
 	recorder, now := events.NewFakeRecorder(10_000), time.Now()
-	k := &Kymas{Watchers: &Watchers{}, Events: recorder, fleet: fleetstate.New(nil), Now: func() time.Time { return now }}
+	k := &Kymas{Watchers: &Watchers{}, Events: recorder, fleet: fleetstate.New(), Now: func() time.Time { return now }}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
 	report := func(runtime string, sequence int64) {
 		watched := bundle.ReportedWatch{Watcher: "settings", Since: sequence}

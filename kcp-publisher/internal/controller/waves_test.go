@@ -142,7 +142,7 @@ func (w *waves) restart() {
 	w.must(err)
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
-	memory := fleetstate.New(nil)
+	memory := fleetstate.New()
 	slimmer := NewSlimmer()
 	reports := newReports(w.place, now, memory, slimmer)
 	catalog := &Catalog{

@@ -27,20 +27,16 @@ type Key = types.NamespacedName
 // Fleet contains the in-memory state for all runtimes that a publisher process or one of its shards is responsible for.
 // It is safe for concurrent use.
 type Fleet struct {
-	dropRecord     func(*publish.Record)
-	failingChanged func(change int) // can be nil
+	dropRecord func(*publish.Record)
 
 	mu           sync.Mutex // guards runtimes, except the data behind Runtime.Published
 	runtimes     map[Key]*Runtime
 	failingCount int // number of runtimes with a Backoff
 }
 
-// New returns an empty Fleet. The Fleet calls failingChanged after each change in the number of runtimes with a
-// Backoff. failingChanged can be nil, and must not call the Fleet.
-func New(failingChanged func(change int)) *Fleet {
-	return &Fleet{
-		dropRecord: (*publish.Record).Drop, failingChanged: failingChanged, runtimes: map[Key]*Runtime{},
-	}
+// New returns an empty Fleet.
+func New() *Fleet {
+	return &Fleet{dropRecord: (*publish.Record).Drop, runtimes: map[Key]*Runtime{}}
 }
 
 // Get returns a copy of a Kyma's in-memory state. It returns a zero Runtime if the Fleet does not contain the Kyma.
@@ -73,18 +69,11 @@ func (f *Fleet) edit(key Key, change func(*Runtime)) {
 }
 
 func (f *Fleet) countFailing(before, now bool) {
-	change := 0
 	switch {
 	case now && !before:
-		change = 1
+		f.failingCount++
 	case before && !now:
-		change = -1
-	default:
-		return
-	}
-	f.failingCount += change
-	if f.failingChanged != nil {
-		f.failingChanged(change)
+		f.failingCount--
 	}
 }
 
