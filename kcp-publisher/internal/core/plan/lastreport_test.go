@@ -38,7 +38,8 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 		if got := LastReportTime(kyma); !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
-		if got := moduleRuntime(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).LastReport; !got.Equal(c.want) {
+		runtime := moduleRuntime(kyma, "one", "keda", LastReport(kyma, nil, time.Time{}))
+		if got := runtime.LastReport.KnownAt; !got.Equal(c.want) {
 			t.Errorf("%s: rollouts use %s, want %s", name, got, c.want)
 		}
 	}

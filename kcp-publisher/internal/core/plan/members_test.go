@@ -14,9 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-var keda = rollout.Track{Module: "keda", Channel: "regular"}
+var (
+	keda        = rollout.Track{Module: "keda", Channel: "regular"}
+	heardAtNoon = silence.LastReport{KnownAt: noon}
+)
 
 func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	tb.Helper()
@@ -81,30 +85,30 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	}{
 		"Report about the published bundle": {
 			func(*v1beta2.Kyma) {}, rollout.Runtime{
-				LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
+				LastReport: heardAtNoon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 			},
 		},
 		"Agent without support for checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
 			rollout.Runtime{
-				LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady, LacksChecks: true,
+				LastReport: heardAtNoon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
 		"Published bundle not reported yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
-		}, rollout.Runtime{LastReport: noon, Version: "2.0.0"}},
+		}, rollout.Runtime{LastReport: heardAtNoon, Version: "2.0.0"}},
 		"Version published without a rollout": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
-			}, rollout.Runtime{LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady},
+			}, rollout.Runtime{LastReport: heardAtNoon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady},
 		},
 		"Version published without a rollout, report about an earlier bundle": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given, k.Status.Runtime.Published.Digest = nil, "sha256:newer"
-			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
+			}, rollout.Runtime{LastReport: heardAtNoon, Version: "2.0.0"},
 		},
 		"Version published without a rollout, another version reported": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given, k.Status.Modules[0].Version = nil, "1.0.0"
-			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
+			}, rollout.Runtime{LastReport: heardAtNoon, Version: "2.0.0"},
 		},
 		"Version published without a rollout, runtime never reported": {
 			func(k *v1beta2.Kyma) {
@@ -114,13 +118,13 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 		"Upgrade waits for its maintenance window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
-		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", WaitsForWindow: true, Message: "waits"}},
+		}, rollout.Runtime{LastReport: heardAtNoon, Version: "2.0.0", WaitsForWindow: true, Message: "waits"}},
 		"Publishing fails": {func(k *v1beta2.Kyma) {
 			k.Status.Conditions = []metav1.Condition{
 				{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed},
 			}
 		}, rollout.Runtime{
-			LastReport: noon, Unpublishable: true, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
+			LastReport: heardAtNoon, Unpublishable: true, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 		}},
 		"Promoted version cannot be resolved": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Modules: []v1beta2.ModuleReasons{
@@ -128,7 +132,7 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 				{Name: "keda", Problem: "ValueUndefined", Version: "3.0.0"},
 			}}
 		}, rollout.Runtime{
-			LastReport: noon, UnresolvedVersion: "3.0.0", Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
+			LastReport: heardAtNoon, UnresolvedVersion: "3.0.0", Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 		}},
 		"Runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {

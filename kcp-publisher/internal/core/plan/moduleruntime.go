@@ -20,7 +20,7 @@ func moduleRuntime(kyma *v1beta2.Kyma, id, module string, last silence.LastRepor
 	if status == nil {
 		return r
 	}
-	r.LastReport, r.LatestUnrecorded = last.KnownAt, last.PossibleAt
+	r.LastReport = last
 	r.LacksChecks = status.Observed != nil && !slices.Contains(status.Observed.Features, string(bundle.FeatureChecks))
 	if failing := publishFailureCondition(kyma); failing != nil {
 		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time

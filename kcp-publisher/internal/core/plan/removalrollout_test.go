@@ -42,7 +42,7 @@ func left(name string) *v1beta2.Kyma {
 
 func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
 	hasModule := func(r rollout.Runtime) rollout.Runtime {
-		r.LastReport, r.Version, r.RemovalDecidedAt = noon, "2.0.0", noon
+		r.LastReport.KnownAt, r.Version, r.RemovalDecidedAt = noon, "2.0.0", noon
 		return r
 	}
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
 		},
 		"removed module": {
 			left("one"), nil, kedaRemoval, fleet.VersionRemoved, &rollout.Runtime{
-				LastReport: noon, Version: fleet.VersionRemoved, IsCurrent: true, State: v1beta2.StateReady,
+				LastReport: heardAtNoon, Version: fleet.VersionRemoved, IsCurrent: true, State: v1beta2.StateReady,
 			},
 		},
 		"removed module that the runtime does not request anymore": {
@@ -83,7 +83,7 @@ func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
 			left("one"), func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Versions = map[string]string{"keda": "2.0.0"}
 			}, kedaRemoval, "", &rollout.Runtime{
-				LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
+				LastReport: heardAtNoon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 			},
 		},
 		"deleted Kyma": {leaving("one", v1beta2.RemovalAllowed), func(k *v1beta2.Kyma) {

@@ -145,9 +145,9 @@ func TestLastGoodVersionMustBeReadyExceptInDeferredRuntimes(t *testing.T) {
 	notReady := prod
 	notReady.IsCurrent = false
 	away := prod
-	away.IsCurrent, away.LastReport = false, noon.Add(-time.Hour)
+	away.IsCurrent, away.LastReport.KnownAt = false, noon.Add(-time.Hour)
 	behind := everyone[1]
-	behind.LastReport = noon.Add(-48 * time.Hour)
+	behind.LastReport.KnownAt = noon.Add(-48 * time.Hour)
 	window := notReady
 	window.WaitsForWindow = true
 	broken := prod
@@ -280,7 +280,7 @@ func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
 	poll := func(minutes int) (granted []int) {
 		now = now.Add(time.Duration(minutes) * time.Minute)
 		for i := range runtimes {
-			runtimes[i].LastReport = now
+			runtimes[i].LastReport.KnownAt = now
 		}
 		step := Plan(first, spec, status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: now})
 		status = step.Status

@@ -257,7 +257,7 @@ func writesWithin(policy []fleet.RolloutPolicy, stored fleet.Rollout, runtimes [
 	for k := range minutes {
 		now := noon.Add(time.Duration(k)*time.Minute + 10*time.Second)
 		for i := range runtimes {
-			runtimes[i].LastReport = now
+			runtimes[i].LastReport.KnownAt = now
 		}
 		for _, r := range EvaluateAll(policy, all, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update {
 			all[0].Status = r.Status

@@ -13,7 +13,7 @@ import (
 func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 	away := func(id string) Runtime {
 		r := grantedAgo(at(id, "dev", ""), 5)
-		r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour)
+		r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-time.Hour)
 		return r
 	}
 	ready := grantedAgo(at("ready", "dev", ""), 5)

@@ -101,7 +101,7 @@ func TestRuntimeOfASkippedWaveMustShowTheVersion(t *testing.T) {
 		t.Helper()
 		now := noon.Add(time.Duration(minute) * time.Minute)
 		for i := range runtimes {
-			runtimes[i].LastReport = now
+			runtimes[i].LastReport.KnownAt = now
 		}
 		step := Plan(first, spec, status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: now})
 		status = step.Status
@@ -147,7 +147,7 @@ func TestWaveThatNeverHadRuntimesIsSkippedAfterProof(t *testing.T) {
 // The only runtime of the first wave has been offline for a day.
 func TestApprovalContinuesWithoutTheOfflineRuntimesOfAWave(t *testing.T) {
 	offline := at("dev", "dev", "1.0.0")
-	offline.LastReport, offline.IsCurrent = noon.Add(-24*time.Hour), false
+	offline.LastReport.KnownAt, offline.IsCurrent = noon.Add(-24*time.Hour), false
 	for name, c := range map[string]struct {
 		approved []string
 		dev      Runtime

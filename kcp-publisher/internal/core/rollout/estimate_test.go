@@ -29,7 +29,7 @@ func TestEstimatedEndDoesNotFollowTheClock(t *testing.T) {
 	for minute := range 50 {
 		now := noon.Add(time.Duration(minute) * time.Minute)
 		for i := range runtimes {
-			runtimes[i].LastReport = now
+			runtimes[i].LastReport.KnownAt = now
 		}
 		for _, r := range EvaluateAll(policy, stored, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update {
 			stored[0].Status = r.Status

@@ -84,7 +84,7 @@ func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 }
 
 func (p *plan) classifyMember(m *member, r *Runtime) {
-	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.input.Now)
+	state := r.LastReport.State(p.spec.OfflineAfter.Duration, p.input.Now)
 	quiet := state == silence.NeverReported || state == silence.Silent
 	// In the state Uncertain, the rollout waits until this publisher has read the runtime's report.
 	m.isUncertain = state == silence.Uncertain
@@ -177,5 +177,5 @@ func (p *plan) isLate(m *member, r *Runtime) bool {
 		return false
 	}
 	until := r.Selection.Began().Add(p.spec.Waves[m.wave].Deadline.Duration)
-	return p.input.Now.After(until) && r.LastReport.After(until)
+	return p.input.Now.After(until) && r.LastReport.KnownAt.After(until)
 }

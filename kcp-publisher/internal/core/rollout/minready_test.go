@@ -118,8 +118,8 @@ func TestMinReadyDoesNotSkipUnreadReports(t *testing.T) {
 	runtimes[0] = measuredBy(grantedAgo(at("a", "dev", ""), 15), fine, fast)
 	runtimes[1] = measuredBy(grantedAgo(at("b", "dev", ""), 15), fine, blind)
 	for isUnread, want := range map[bool]string{true: "1.0.0", false: "2.0.0"} {
-		if runtimes[1].LatestUnrecorded = (time.Time{}); isUnread {
-			runtimes[1].LatestUnrecorded = noon
+		if runtimes[1].LastReport.PossibleAt = (time.Time{}); isUnread {
+			runtimes[1].LastReport.PossibleAt = noon
 		}
 		if d := Plan(first, spec, began.Status, runtimes, input).Decisions[2]; d.Version != want {
 			t.Errorf("unread report %t: got version %s in the next wave, want %s", isUnread, d.Version, want)

@@ -17,11 +17,8 @@ type Runtime struct {
 	ID string
 	// Labels contains the labels of the runtime's Kyma in the control plane.
 	Labels map[string]string
-	// LastReport is the time of the runtime's last report, or zero.
-	LastReport time.Time
-	// LatestUnrecorded is the time until which another publisher may have received reports that are not in the Kyma's
-	// status. It is zero if no other publisher could have received one.
-	LatestUnrecorded time.Time
+	// LastReport is the time of the runtime's last report.
+	LastReport silence.LastReport
 	// Unpublishable is true if the publisher cannot publish a new bundle to the runtime. UnpublishableSince is the time
 	// at which this problem started.
 	Unpublishable      bool
@@ -173,11 +170,7 @@ func (p *plan) startTime() time.Time {
 // isReportUnread reports whether another publisher may have received a report of the runtime that is not in the Kyma's
 // status yet. A rollout waits for such a report, but not longer than offlineAfter.
 func (p *plan) isReportUnread(r *Runtime) bool {
-	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
-}
-
-func (r *Runtime) lastReport() silence.LastReport {
-	return silence.LastReport{KnownAt: r.LastReport, PossibleAt: r.LatestUnrecorded}
+	return r.LastReport.MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
 }
 
 // memberState is the state of a runtime in a rollout.

@@ -12,6 +12,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 const first = "keda-regular-1"
@@ -38,8 +39,8 @@ func twoWaves() fleet.RolloutSpec {
 
 func at(id, stage, version string) Runtime {
 	return Runtime{
-		ID: id, Labels: map[string]string{"stage": stage}, LastReport: noon, Version: version, IsCurrent: true,
-		State: v1beta2.StateReady,
+		ID: id, Labels: map[string]string{"stage": stage}, LastReport: silence.LastReport{KnownAt: noon},
+		Version: version, IsCurrent: true, State: v1beta2.StateReady,
 	}
 }
 
@@ -63,7 +64,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary ready with a different bundle": {
 			func(r *Runtime) {
-				r.IsCurrent, r.LastReport = false, noon.Add(-12*time.Minute)
+				r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary was ready before a newer bundle was published": {
@@ -96,12 +97,12 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary not ready and silent since the deadline": {
 			func(r *Runtime) {
-				r.IsCurrent, r.LastReport = false, noon.Add(-11*time.Minute)
+				r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary silent for longer than offlineAfter": {
 			func(r *Runtime) {
-				r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour)
+				r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-time.Hour)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary got the version without a rollout": {
@@ -282,7 +283,7 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 			func(r *Runtime) { r.IsCurrent, r.WaitsForWindow = false, true }, fleet.RolloutRolledBack,
 		},
 		"silent runtime": {
-			func(r *Runtime) { r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
+			func(r *Runtime) { r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
 		"runtime reported after the deadline without the last good version": {
 			func(r *Runtime) {
@@ -420,7 +421,7 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
 		},
 	} {
-		canary.LastReport, canary.LatestUnrecorded, canary.State = noon, c.unnoted, c.state
+		canary.LastReport, canary.State = silence.LastReport{KnownAt: noon, PossibleAt: c.unnoted}, c.state
 		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, PlanInput{
 			ChannelVersion: "2.0.0", Now: started.Add(c.after),
 		})

@@ -116,7 +116,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 		"removal that is blocked until its deadline": {
 			ended("", nil), []Runtime{func() Runtime {
 				r := gone(v1beta2.StateWarning)
-				r.LastReport = noon.Add(12 * time.Minute)
+				r.LastReport.KnownAt = noon.Add(12 * time.Minute)
 				return r
 			}(), prod}, false, 13 * time.Minute, fleet.RolloutRollingBack, "wave development failed: 1 of 1", "restore",
 			"rollout " + firstRemoval + " rolled the removal back",

@@ -27,7 +27,7 @@ func TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent(t *testing.T) {
 	poll := func() (granted []int, tried string) {
 		now = now.Add(2 * time.Minute)
 		for i := range runtimes {
-			runtimes[i].LastReport = now
+			runtimes[i].LastReport.KnownAt = now
 		}
 		step := Plan(first, spec, status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: now})
 		status = step.Status
@@ -94,7 +94,7 @@ func TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent(t *testing.T) {
 	runtimes := make([]Runtime, maxGranted+1)
 	for i := range runtimes {
 		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
-		runtimes[i].LastReport, runtimes[i].UnresolvedVersion = noon, "2.0.0"
+		runtimes[i].LastReport.KnownAt, runtimes[i].UnresolvedVersion = noon, "2.0.0"
 		if i < maxGranted {
 			status.Waves[0].Postponed = append(status.Waves[0].Postponed,
 				fleet.PostponedRuntime{Runtime: runtimes[i].ID, Since: metav1.NewTime(noon.Add(-time.Hour))})

@@ -12,6 +12,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 var keda = Track{Module: "keda", Channel: "regular"}
@@ -69,8 +70,8 @@ type reported struct {
 
 func (w *world) fact(m *simulatedRuntime) Runtime {
 	r := Runtime{
-		ID: m.id, Labels: m.labels, LastReport: m.lastReport, Version: m.known.Versions[keda.Module],
-		IsCurrent: m.reported == m.knownDigest, State: m.saidState,
+		ID: m.id, Labels: m.labels, LastReport: silence.LastReport{KnownAt: m.lastReport},
+		Version: m.known.Versions[keda.Module], IsCurrent: m.reported == m.knownDigest, State: m.saidState,
 	}
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Selection = &given
@@ -80,7 +81,7 @@ func (w *world) fact(m *simulatedRuntime) Runtime {
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	r.UnresolvedVersion = m.unresolved
 	if !m.polled {
-		r.LastReport, r.LatestUnrecorded = m.noted, w.began
+		r.LastReport = silence.LastReport{KnownAt: m.noted, PossibleAt: w.began}
 	}
 	return r
 }
