@@ -16,24 +16,22 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 		return nil
 	}
 	back := p.isRollingBack()
-	held := make([]string, len(p.spec.Waves)+1)
-	for i := range held {
-		held[i] = p.heldReason(i - 1)
-	}
+	reasons := p.holdReasons()
 	decisions := make([]Decision, len(runtimes))
 	for i := range runtimes {
 		r, m := &runtimes[i], &p.members[i]
 		has := r.Version == p.spec.To
 		switch {
 		case back && m.isSelected && has:
-			decisions[i] = Decision{Version: p.spec.From, ReplacedVersion: p.spec.To, HeldReason: held[m.wave+1]}
+			decisions[i] = Decision{Version: p.spec.From, ReplacedVersion: p.spec.To, HeldReason: reasons.find(m.wave, true)}
 		case has || m.isGranted:
 			decisions[i] = Decision{Version: p.spec.To}
 			if (m.isGranted || m.isSelected) && !r.LacksChecks {
 				decisions[i].Checks = m.wave + 1 // also for a wave without checks, because an operator may have removed them
 			}
 		default:
-			decisions[i] = Decision{Version: keptVersion(p.spec.From, r.Version), HeldReason: held[m.wave+1]}
+			decisions[i] = Decision{Version: keptVersion(p.spec.From, r.Version),
+				HeldReason: reasons.find(m.wave, m.isSelected)}
 			switch {
 			case !p.isActive():
 			case m.state == outdated:

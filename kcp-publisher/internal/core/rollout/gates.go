@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		}
 		return g
 	}
-	g.heldReason = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).heldReason(-1)
+	g.heldReason = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).holdReasons().find(noWave, false)
 	g.checks, g.endedWaves = checksByWave(newest.Spec.Course), endedWaves(step.Status)
 	g.decisionIndex = make(map[string]int32, len(step.Decisions))
 	last := 0
@@ -103,21 +102,6 @@ func keptVersion(good, own string) string {
 		return good
 	}
 	return own
-}
-
-// heldReason returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's
-// progress, so that it rarely changes.
-func (p *plan) heldReason(wave int) string {
-	text := fmt.Sprintf("rollout %s holds %s", p.name, p.promoted())
-	switch {
-	case p.isRollingBack():
-		return fmt.Sprintf("rollout %s rolled %s back", p.name, p.promoted())
-	case p.status.State == fleet.RolloutStopped:
-		return text + ": the rollout was stopped"
-	case wave < 0:
-		return text
-	}
-	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
 // PlannedRemoval is the Decision about a removal that waits until the publisher has created its Rollout.

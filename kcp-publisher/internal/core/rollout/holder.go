@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"fmt"
-
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
@@ -11,10 +9,9 @@ import (
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// isReadable is true if the rollout's spec.course is valid and its status contains all waves. The first element of
-	// heldReasons is the message for runtimes that no wave selects. The other elements are the messages for the waves.
-	isReadable  bool
-	heldReasons []string
+	// isReadable is true if the rollout's spec.course is valid and its status contains all waves.
+	isReadable bool
+	reasons    holdReasons
 }
 
 // NewHolder returns the Holder of a track's newest rollout. It returns nil if the rollout does not delay versions.
@@ -27,9 +24,7 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 		len(newest.Status.Waves) == len(newest.Spec.Waves); h.isReadable {
 		h.plan.parseSelectors()
 	}
-	for wave := range len(h.plan.waves) + 1 {
-		h.heldReasons = append(h.heldReasons, h.plan.heldReason(wave-1))
-	}
+	h.reasons = h.plan.holdReasons()
 	return h
 }
 
@@ -46,20 +41,14 @@ func (h *Holder) HasPromotedVersion(version string) bool {
 
 // HeldReason returns the reason why the rollout delays the promoted version in a runtime, or "".
 func (h *Holder) HeldReason(runtime *Runtime) string {
-	back, touched := h.plan.isRollingBack(), h.HasSelected(runtime)
+	isSelected := h.HasSelected(runtime)
 	switch {
-	case h.isReadable && runtime.Version == h.plan.spec.To && (!back || !touched):
-		return ""
-	case back && !touched:
-		if IsRemoval(h.plan.spec) {
-			return fmt.Sprintf("rollout %s was rolled back: no more runtimes lose the module", h.plan.name)
-		}
-		return fmt.Sprintf("rollout %s was rolled back: no more runtimes get version %s", h.plan.name,
-			h.plan.spec.To)
 	case !h.isReadable:
-		return h.heldReasons[0]
+		return h.reasons.find(noWave, isSelected)
+	case runtime.Version == h.plan.spec.To && (!h.plan.isRollingBack() || !isSelected):
+		return ""
 	}
 	one := h.plan
 	one.members = []member{{place: hashPlace(one.spec.Policy, runtime.ID)}}
-	return h.heldReasons[one.findWave(0, runtime.Labels)+1]
+	return h.reasons.find(one.findWave(0, runtime.Labels), isSelected)
 }

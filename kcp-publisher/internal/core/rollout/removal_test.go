@@ -75,7 +75,10 @@ func decisions(gate *Gate, runtimes []Runtime) (all []string) {
 }
 
 func TestRemovalPassesThroughWaves(t *testing.T) {
-	const holds = "rollout " + firstRemoval + " holds the removal"
+	const (
+		holds     = "rollout " + firstRemoval + " holds the removal"
+		withdrawn = "rollout " + firstRemoval + " was rolled back: no more runtimes lose the module"
+	)
 	dev, prod := losing("dev", "dev", noon), losing("prod", "", noon)
 	unapproved := func(r Runtime) Runtime { r.RemovalHeld = true; return r }
 	gone := func(state v1beta2.State) Runtime { return without("dev", "dev", firstRemoval, state) }
@@ -111,7 +114,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 		},
 		"canary that cannot remove the module": {
 			ended("", nil), []Runtime{gone(v1beta2.StateError), prod}, false, time.Minute, fleet.RolloutRollingBack,
-			"wave development failed: 1 of 1", "restore", "rollout " + firstRemoval + " rolled the removal back",
+			"wave development failed: 1 of 1", "restore", withdrawn,
 		},
 		"removal that is blocked until its deadline": {
 			ended("", nil), []Runtime{func() Runtime {
@@ -119,7 +122,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 				r.LastReport.KnownAt = noon.Add(12 * time.Minute)
 				return r
 			}(), prod}, false, 13 * time.Minute, fleet.RolloutRollingBack, "wave development failed: 1 of 1", "restore",
-			"rollout " + firstRemoval + " rolled the removal back",
+			withdrawn,
 		},
 		"paused": {
 			ended("", func(r *fleet.Rollout) { r.Spec.Paused = true }), []Runtime{gone(v1beta2.StateReady), prod}, false,
@@ -132,7 +135,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 		"undone": {
 			ended("", func(r *fleet.Rollout) { r.Spec.Undo = true }), []Runtime{gone(v1beta2.StateReady), prod}, false,
 			time.Minute, fleet.RolloutRollingBack, "undone by an operator", "restore",
-			"rollout " + firstRemoval + " rolled the removal back",
+			withdrawn,
 		},
 		"undone after its end": {
 			ended(fleet.RolloutSucceeded, func(r *fleet.Rollout) { r.Spec.Undo = true }),

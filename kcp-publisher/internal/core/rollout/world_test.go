@@ -324,6 +324,7 @@ func (w *world) promote() {
 	step := Plan(newest.Name, newest.Spec, before, facts, situation)
 	w.check(newest, before, step, facts)
 	w.checkParts(newest, step, facts)
+	w.checkHolder(newest, step, facts)
 	if w.chance(20) {
 		w.checkRestartDecisions(newest, before, step, facts, situation)
 	}
