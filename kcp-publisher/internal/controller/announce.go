@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -196,12 +195,12 @@ func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaSt
 	if took, is := applyTime(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
 	}
-	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
+	switch was, is := plan.IsSilent(before.Conditions), plan.IsSilent(after.Conditions); {
 	case is && !was:
 		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
 		k.emitEvent(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest",
 			fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
-	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
+	case was && plan.HasCurrentReport(after.Conditions):
 		k.emitEvent(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest",
 			fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
 	}
@@ -212,11 +211,6 @@ func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
 	return plan.HasRefusedReport(kyma) && r != nil && r.Reasons != nil &&
 		refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
-}
-
-func isSilent(conditions []metav1.Condition) bool {
-	reporting := meta.FindStatusCondition(conditions, v1beta2.ConditionReporting)
-	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
 }
 
 func knownReason(reason refusal.Reason) refusal.Reason {

@@ -94,6 +94,7 @@ func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 		setUpTrains(mgr, &Trains{
 			client: api, uncached: mgr.GetAPIReader(), events: recorder, catalog: p.catalog, mayWrite: o.MayWrite,
 			now: o.Now, isPartial: o.Selected, interval: min(6*o.PollInterval, trainInterval),
+			isReporting: func(kyma *v1beta2.Kyma) bool { return plan.ShowsReporting(kyma, o.Now()) },
 		}),
 		setUpWatchers(mgr, &Watchers{Client: mgr.GetClient(), Namespace: o.Namespace, now: o.Now}),
 		setUpFinalizers(mgr, recorder),

@@ -115,7 +115,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		all = r.members.Members(r.remote.ownKymas(r.share, kymas.Items), next.Catalog)
 		for i := range all {
 			all[i].LastReport = r.lastReport(all[i].Kyma)
-			mayLackReports = mayLackReports || r.Now().Sub(all[i].LastReport.PossibleAt) <= quietAfter
+			mayLackReports = mayLackReports || all[i].LastReport.MayArrive(quietAfter, r.Now())
 		}
 		tracks := plan.Tracks(all, rollout.RestFilter(policies.Items, rollouts.Items, r.Now()))
 		if r.remote != nil {

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -31,12 +31,13 @@ func settledUntil(
 	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil ||
 		facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.HeldReasons) > 0
 	busy := outcome.IsPushed || outcome.IsUnrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
-	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) ||
+	if wrong || busy || !plan.HasCurrentReport(after.Status.Conditions) ||
 		ingest.NeedsUpdate(before.Status, after.Status) {
 		return time.Time{}
 	}
 	until := now.Add(min(settledPolls*interval, max(interval, maxSettled)))
-	changes := []time.Time{plan.LastReportTime(after).Add(facts.SilenceTimeout), ingest.NextUpdate(before.Status)}
+	last := silence.LastReport{KnownAt: plan.LastReportTime(after)}
+	changes := []time.Time{last.SilentAfter(facts.SilenceTimeout), ingest.NextUpdate(before.Status)}
 	if taken := ingest.ReportDeadline(after.Status, facts.SilenceTimeout); now.Before(taken) {
 		changes = append(changes, taken)
 	}
@@ -59,7 +60,7 @@ func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, inpu
 		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
-	if k.Now().Sub(plan.LastReportTime(kyma)) > plan.MaxUnrecorded {
+	if !plan.RecordedReport(kyma).MayArrive(0, k.Now()) {
 		return false // the runtime may be silent
 	}
 	for _, c := range kyma.Status.Conditions {

@@ -164,6 +164,7 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	return errors.Join(setUpFinalizers(mgr, k.Events), setUpTrains(mgr, &Trains{
 		client: k.Client, uncached: mgr.GetAPIReader(), events: k.Events, catalog: k.Catalog, mayWrite: k.Publish.MayPush,
 		now: k.Now, isPartial: k.Share.HasSelector(), interval: min(6*k.PollInterval, trainInterval),
+		isReporting: k.isReporting,
 	}))
 }
 

@@ -18,6 +18,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
@@ -41,6 +42,8 @@ type Trains struct {
 	// runtimes' reports do not trigger events.
 	interval time.Duration
 	members  plan.MemberCache
+	// isReporting reports whether a Kyma's runtime is not silent.
+	isReporting func(*v1beta2.Kyma) bool
 }
 
 const (
@@ -69,6 +72,14 @@ func setUpTrains(mgr ctrl.Manager, t *Trains) error {
 		return fmt.Errorf("set up controller trains: %w", err)
 	}
 	return nil
+}
+
+// isReporting reports whether a Kyma's runtime is not silent. If the last recorded report is too old, it returns false
+// until this process has read the runtime's report, because the runtime may have stopped while no publisher ran.
+func (k *Kymas) isReporting(kyma *v1beta2.Kyma) bool {
+	timeout, _, _ := k.Rules.SilenceTimeoutFor(kyma) // ignore the error: the Kyma's status already contains it
+	return plan.HasCurrentReport(kyma.Status.Conditions) &&
+		k.reports.lastReport(kyma).State(timeout, k.Now()) == silence.Reporting
 }
 
 // Reconcile evaluates all PromotionPolicies.
@@ -147,7 +158,7 @@ func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy
 	}
 	in.Metas, in.Rollouts, in.Templates, in.RolloutPolicies = metas.Items, rollouts.Items, templates.Items, waves.Items
 	if !t.isPartial {
-		in.Fleet = train.Count(t.members.Members(kymas.Items, snapshot))
+		in.Fleet = train.Count(t.members.Members(kymas.Items, snapshot), t.isReporting)
 	}
 	return in, nil
 }

@@ -14,6 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 func TestPolicyWithUnwritableStatusDoesNotStopOthers(t *testing.T) {
@@ -41,7 +44,7 @@ func TestPolicyWithUnwritableStatusDoesNotStopOthers(t *testing.T) {
 	}).Build()
 	trains := &Trains{
 		client: api, uncached: api, events: events.NewFakeRecorder(10), catalog: w.kymas.Catalog,
-		now: func() time.Time { return w.now }, interval: trainInterval,
+		now: func() time.Time { return w.now }, interval: trainInterval, isReporting: w.kymas.isReporting,
 	}
 	if _, err := trains.Reconcile(quiet(t.Context()), ctrl.Request{}); !apierrors.IsRequestEntityTooLargeError(err) {
 		t.Errorf("got error %v, want the error of policy a", err)
@@ -50,5 +53,47 @@ func TestPolicyWithUnwritableStatusDoesNotStopOthers(t *testing.T) {
 	w.must(api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: "b"}, other))
 	if other.Status.ObservedGeneration != 1 {
 		t.Error("policy b was not evaluated, because the status of policy a cannot be written")
+	}
+}
+
+// While no publisher was running, a runtime may have stopped. Its status still shows that it reports.
+func TestTrainCountsRuntimesOnlyWithCurrentReports(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded time.Duration // before noon
+		received time.Duration // before noon, or 0 if this publisher has not read the report
+		carried  string
+		want     bool
+	}{
+		"recent report":                      {recorded: 10 * time.Minute, want: true},
+		"old report that was not read yet":   {recorded: 3 * time.Hour},
+		"unchanged report that arrived":      {recorded: 3 * time.Hour, received: time.Minute, want: true},
+		"unchanged report that arrived late": {recorded: 3 * time.Hour, received: 2 * time.Hour},
+		"report from before a long outage":   {recorded: 72 * time.Hour},
+		"report carried by hand":             {recorded: 72 * time.Hour, carried: v1beta2.True, want: true},
+		"report carried by hand long ago":    {recorded: 100 * 24 * time.Hour, carried: v1beta2.True},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma, now := kymaOf("one"), func() time.Time { return noon }
+			at := metav1.NewTime(noon.Add(-c.recorded))
+			kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: c.carried}
+			kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue}}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{
+				Time: at, Heard: &at, Report: "sha256:report",
+			}}
+			k := &Kymas{Now: now, reports: newReports(nil, now, fleetstate.New(), NewSlimmer())}
+			k.Rules.SilenceTimeout = 30 * time.Minute
+			if c.received > 0 {
+				arrived := noon.Add(-c.received)
+				accepted := bundle.AcceptedReport{Content: "sha256:report", Report: bundle.Report{Time: arrived}}
+				k.reports.storeReport(kyma, fleetstate.Report{Accepted: &accepted, ArrivedAt: arrived, AskedAt: noon})
+			}
+			if got := k.isReporting(kyma); got != c.want {
+				t.Errorf("got %t, want %t", got, c.want)
+			}
+			kyma.Status.Conditions[0].Status = metav1.ConditionFalse
+			if k.isReporting(kyma) {
+				t.Error("a runtime counts although the condition Reporting is False")
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/preview"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
@@ -120,7 +121,8 @@ func (f *trainFlags) duePromotions(
 	if err != nil {
 		return nil, err
 	}
-	in.Fleet = train.Count(plan.Members(known.ListKymas(), snapshot))
+	in.Fleet = train.Count(plan.Members(known.ListKymas(), snapshot),
+		func(kyma *v1beta2.Kyma) bool { return plan.ShowsReporting(kyma, now) })
 	var due []train.Promotion
 	for _, one := range train.Plan(in) {
 		if len(args) == 1 && args[0] != one.Policy.Name || !isRecorded(one.Policy) {

@@ -97,7 +97,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 
 // healthChangeTimes returns the times at which a runtime's health can change although its Kyma does not change.
 func healthChangeTimes(kyma *v1beta2.Kyma) []time.Time {
-	changes := []time.Time{plan.LastReportTime(kyma).Add(recordInterval)}
+	changes := []time.Time{plan.OutdatedAfter(kyma)}
 	if published := kyma.Status.Runtime.Published; published != nil {
 		changes = append(changes, published.Time.Add(applyTimeout))
 		if c := published.Certificate; c != nil {

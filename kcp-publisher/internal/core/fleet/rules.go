@@ -16,8 +16,6 @@ const (
 	applyTimeout = 30 * time.Minute
 	// progressTimeout is the time after which a module that is still progressing counts as stuck.
 	progressTimeout = time.Hour
-	// While a runtime reports, the publisher records a report in the Kyma's status at least once in recordInterval.
-	recordInterval = plan.MaxUnrecorded + time.Hour
 	// deletionTimeout is one hour longer than the publisher's default deletion timeout.
 	deletionTimeout = 25 * time.Hour
 )
@@ -163,10 +161,10 @@ func findSilentRuntime(k *kymaState) *finding {
 		}
 		return f
 	}
-	noted := plan.LastReportTime(k.kyma)
-	if k.carried || noted.IsZero() || !plan.IsReporting(k.kyma) || k.now.Sub(noted) <= recordInterval {
+	if !plan.IsOutdated(k.kyma, k.now) {
 		return nil
 	}
+	noted := plan.LastReportTime(k.kyma)
 	return &finding{situation: PublisherAbsent, startedAt: noted,
 		message: "the runtime was last recorded at " + noted.UTC().Format(time.RFC3339) +
 			", but reporting runtimes are recorded every day: no publisher is reading reports"}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // Event is a Kubernetes Event to emit for a change in a Kyma's status.
@@ -69,7 +70,7 @@ func failureText(status v1beta2.KymaStatus) string {
 		return "the runtime is " + string(status.State)
 	case ready.Reason == v1beta2.ReasonPublishFailed:
 		return ready.Message
-	case hasReason(status, v1beta2.ConditionReporting, v1beta2.ReasonSilent):
+	case plan.IsSilent(status.Conditions):
 		return ""
 	case decides != nil && decides.Reason == v1beta2.ReasonBundleRefused:
 		return failedModule(status)
@@ -84,11 +85,6 @@ func failedModule(status v1beta2.KymaStatus) string {
 		}
 	}
 	return ""
-}
-
-func hasReason(status v1beta2.KymaStatus, kind, reason string) bool {
-	c := meta.FindStatusCondition(status.Conditions, kind)
-	return c != nil && c.Reason == reason
 }
 
 func runtimeStatus(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {

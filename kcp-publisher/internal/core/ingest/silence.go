@@ -65,7 +65,7 @@ func setReporting(
 	state := silence.LastReport{KnownAt: last, PossibleAt: facts.UnrecordedUntil}.State(facts.SilenceTimeout, now)
 	if state == silence.Uncertain {
 		// Keep the condition, because another publisher may have received a newer report.
-		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting)
+		return !plan.HasCurrentReport(after.Conditions)
 	}
 	why.Report = requestReason(facts)
 	switch {

@@ -16,6 +16,9 @@ import (
 // reports.
 const MaxUnrecorded = 24 * time.Hour
 
+// recordTolerance is the additional time that a publisher has for such an update.
+const recordTolerance = time.Hour
+
 // ReceivedReport contains the creation and arrival times of a report that a publisher accepted.
 type ReceivedReport struct {
 	CreatedAt, ArrivedAt time.Time
@@ -77,11 +80,48 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// IsReporting reports whether the condition Reporting shows that the runtime is not silent. It returns false if an
-// operator carries the reports by hand.
+// HasCurrentReport reports whether the condition Reporting shows that the runtime's last report is not older than
+// allowed. The runtime may have sent this report, or an operator may have carried it by hand.
+func HasCurrentReport(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1beta2.ConditionReporting)
+}
+
+// IsReporting is like HasCurrentReport, but returns false if an operator carries the reports by hand.
 func IsReporting(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
+	return HasCurrentReport(kyma.Status.Conditions) && reporting.Reason != v1beta2.ReasonCarried
+}
+
+// IsSilent reports whether the condition Reporting shows that the runtime's last report is older than allowed.
+func IsSilent(conditions []metav1.Condition) bool {
+	reporting := meta.FindStatusCondition(conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
+}
+
+// RecordedReport returns the time of the last report for a reader of the Kyma's status that does not read reports. A
+// publisher may have received later reports, but it updates the time in the status at least once in MaxUnrecorded.
+func RecordedReport(kyma *v1beta2.Kyma) silence.LastReport {
+	last := silence.LastReport{KnownAt: LastReportTime(kyma)}
+	if !last.KnownAt.IsZero() {
+		last.PossibleAt = last.KnownAt.Add(MaxUnrecorded)
+	}
+	return last
+}
+
+// IsOutdated reports whether the Kyma's status shows that the runtime reports, although no publisher can have updated
+// this status recently. The status then does not show whether the runtime still reports.
+func IsOutdated(kyma *v1beta2.Kyma, now time.Time) bool {
+	return IsReporting(kyma) && !isCarried(kyma) && RecordedReport(kyma).State(recordTolerance, now) == silence.Silent
+}
+
+// ShowsReporting is like HasCurrentReport, but returns false if the Kyma's status is outdated.
+func ShowsReporting(kyma *v1beta2.Kyma, now time.Time) bool {
+	return HasCurrentReport(kyma.Status.Conditions) && !IsOutdated(kyma, now)
+}
+
+// OutdatedAfter returns the time after which IsOutdated can return true if the Kyma's status does not change.
+func OutdatedAfter(kyma *v1beta2.Kyma) time.Time {
+	return RecordedReport(kyma).SilentAfter(recordTolerance)
 }
 
 // lastReportTimeIn is like LastReportTime, but for a report that is not in the Kyma's status yet.

@@ -46,3 +46,53 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		}
 	}
 }
+
+// A reader of the status does not know whether a publisher is running.
+func TestStatusIsOutdatedADayAfterTheRecordedReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded          time.Duration // before noon
+		status            metav1.ConditionStatus
+		carried           string
+		reporting, silent bool
+		shows, isOutdated bool
+	}{
+		"recent report":            {time.Minute, metav1.ConditionTrue, "", true, false, true, false},
+		"report within the limit":  {25 * time.Hour, metav1.ConditionTrue, "", true, false, true, false},
+		"report after the limit":   {25*time.Hour + 1, metav1.ConditionTrue, "", true, false, false, true},
+		"silent runtime":           {72 * time.Hour, metav1.ConditionFalse, "", false, true, false, false},
+		"old report from a file":   {72 * time.Hour, metav1.ConditionTrue, v1beta2.True, false, false, true, false},
+		"runtime without a status": {0, "", "", false, false, false, false},
+	} {
+		kyma := &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: c.carried}},
+		}
+		if c.status != "" {
+			at, reporting := metav1.NewTime(noon.Add(-c.recorded)), metav1.Condition{
+				Type: v1beta2.ConditionReporting, Status: c.status, Reason: v1beta2.ReasonReported,
+			}
+			switch {
+			case c.status == metav1.ConditionFalse:
+				reporting.Reason = v1beta2.ReasonSilent
+			case c.carried != "":
+				reporting.Reason = v1beta2.ReasonCarried
+			}
+			kyma.Status.Conditions = []metav1.Condition{reporting}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: at, Heard: &at}}
+		}
+		if got := IsReporting(kyma); got != c.reporting {
+			t.Errorf("%s: IsReporting returns %t, want %t", name, got, c.reporting)
+		}
+		if got := IsSilent(kyma.Status.Conditions); got != c.silent {
+			t.Errorf("%s: IsSilent returns %t, want %t", name, got, c.silent)
+		}
+		if got := ShowsReporting(kyma, noon); got != c.shows {
+			t.Errorf("%s: ShowsReporting returns %t, want %t", name, got, c.shows)
+		}
+		if got := IsOutdated(kyma, noon); got != c.isOutdated {
+			t.Errorf("%s: IsOutdated returns %t, want %t", name, got, c.isOutdated)
+		}
+		if got := OutdatedAfter(kyma); c.isOutdated && !got.Before(noon) || c.reporting && c.shows && got.Before(noon) {
+			t.Errorf("%s: OutdatedAfter returns %s, want a time that agrees with IsOutdated", name, got)
+		}
+	}
+}

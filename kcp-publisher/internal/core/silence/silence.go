@@ -44,6 +44,14 @@ func (l LastReport) State(timeout time.Duration, now time.Time) State {
 	return Silent
 }
 
+// SilentAfter returns the time after which the state is Silent if no other report arrives.
+func (l LastReport) SilentAfter(timeout time.Duration) time.Time {
+	if l.PossibleAt.After(l.KnownAt) {
+		return l.PossibleAt.Add(timeout)
+	}
+	return l.KnownAt.Add(timeout)
+}
+
 // MayArrive reports whether another publisher process may have received a report within timeout that the Kyma's status
 // does not show.
 func (l LastReport) MayArrive(timeout time.Duration, now time.Time) bool {

@@ -34,5 +34,10 @@ func TestSilenceDependsOnLastAndPossibleReport(t *testing.T) {
 		if got := c.last.State(time.Hour, now); got != c.want {
 			t.Errorf("%s: got state %d, want %d", name, got, c.want)
 		}
+		end := c.last.SilentAfter(time.Hour)
+		before, after := c.last.State(time.Hour, end), c.last.State(time.Hour, end.Add(1))
+		if c.want != NeverReported && (before == Silent || after != Silent) {
+			t.Errorf("%s: the state is not Silent from %s", name, end)
+		}
 	}
 }

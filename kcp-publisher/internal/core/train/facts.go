@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -29,8 +27,8 @@ type Counts struct {
 	FailedChecks int32
 }
 
-// Count counts the runtimes of a fleet by track and state.
-func Count(members []plan.Member) Fleet {
+// Count counts the runtimes of a fleet by track and state. isReporting reports whether a Kyma's runtime is not silent.
+func Count(members []plan.Member, isReporting func(*v1beta2.Kyma) bool) Fleet {
 	all := Fleet{}
 	for i := range members {
 		kyma := members[i].Kyma
@@ -38,14 +36,14 @@ func Count(members []plan.Member) Fleet {
 			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
 			counts := all[track]
 			counts.Version = follow.Version
-			counts.countKyma(kyma, follow.Module)
+			counts.countKyma(kyma, follow.Module, isReporting(kyma))
 			all[track] = counts
 		}
 	}
 	return all
 }
 
-func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string) {
+func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string, isReporting bool) {
 	published, isCurrent := "", false
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		published = r.Published.Versions[module]
@@ -67,8 +65,7 @@ func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string) {
 		// this version.
 		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
-		case m.Version == c.Version && m.State == v1beta2.StateReady &&
-			meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
+		case m.Version == c.Version && m.State == v1beta2.StateReady && isReporting:
 			c.Ready++
 		}
 	}

@@ -40,7 +40,8 @@ func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
 			kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Digest: "sha256:new"}
 			c.want.Version = "2.0.0"
 			follows := []resolve.FollowedChannel{{Module: "keda", Channel: "regular", Version: "2.0.0"}}
-			got := Count([]plan.Member{{Kyma: kyma, FollowedChannels: follows}})
+			got := Count([]plan.Member{{Kyma: kyma, FollowedChannels: follows}},
+				func(kyma *v1beta2.Kyma) bool { return plan.ShowsReporting(kyma, monday) })
 			if counts := got[rollout.Track{Module: "keda", Channel: "regular"}]; counts != c.want {
 				t.Errorf("got %+v, want %+v", counts, c.want)
 			}
@@ -68,7 +69,7 @@ func TestOlderVersionErrorCountsOnlyForLatestBundle(t *testing.T) {
 				Observed:  &v1beta2.ObservedBundle{Digest: c.observed},
 			}
 			counts := Counts{Version: "2.0.0"}
-			counts.countKyma(kyma, "keda")
+			counts.countKyma(kyma, "keda", true)
 			if counts.Failed != c.want {
 				t.Errorf("got %d failed runtimes, want %d", counts.Failed, c.want)
 			}
@@ -97,7 +98,7 @@ func TestFailedChecksOfThePublishedVersionCount(t *testing.T) {
 				},
 			}}
 			counts := Counts{Version: "2.0.0"}
-			counts.countKyma(kyma, "keda")
+			counts.countKyma(kyma, "keda", true)
 			if counts.FailedChecks != c.want {
 				t.Errorf("got %d runtimes with failed checks, want %d", counts.FailedChecks, c.want)
 			}
