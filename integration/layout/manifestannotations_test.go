@@ -29,6 +29,8 @@ var agentAnnotations = map[string]string{
 	"AnnotationUsesValues":       "set on a Manifest by a bundle",
 	"AnnotationAdopt":            "set on a module's object by its owner",
 	"AnnotationDeleteWithData":   "set on a module's object by its owner",
+	"AnnotationMovesFrom":        "set on a module's object in the content",
+	"AnnotationMovesTo":          "set on a module's object in the content",
 	"AnnotationPinnedVersions":   "set on the runtime's Kyma",
 
 	"AnnotationCustomStateCheck":  "of lifecycle-manager",

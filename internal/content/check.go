@@ -115,6 +115,9 @@ func (c *checker) add(o *unstructured.Unstructured) error {
 	if _, err := IgnoredFields(o); err != nil {
 		return err
 	}
+	if _, err := MoveOf(o); err != nil {
+		return err
+	}
 	reason, err := c.place(o)
 	if err != nil {
 		return err

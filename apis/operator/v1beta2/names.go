@@ -113,6 +113,13 @@ const (
 	// AnnotationIgnoreFields on a module's object contains the fields that the agent no longer manages once the object
 	// exists. Its value is JSON pointers (RFC 6901) in a JSON array or separated by commas.
 	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
+	// AnnotationMovesTo on an object in a module's content contains the name of the module that takes the object over.
+	// The module owns the object until the other module's version in the runtime also contains it.
+	AnnotationMovesTo = "kyma-pull.dev/moves-to"
+	// AnnotationMovesFrom on an object in a module's content contains the name of the module that owned the object
+	// before. The module owns the object once the other module's version in the runtime omits it or releases it with
+	// the annotation moves-to.
+	AnnotationMovesFrom = "kyma-pull.dev/moves-from"
 	// AnnotationDeleteWithData is "true" on a PersistentVolumeClaim, PersistentVolume or Namespace that an upgrade can
 	// delete together with its data. Without this annotation, the agent keeps such an object when a new version omits
 	// it.

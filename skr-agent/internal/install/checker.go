@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // checker checks a plan before the installer writes any of its objects. It does not write.
@@ -121,9 +122,13 @@ func dryRunAll(ctx context.Context, a *account.Account, p planning.Plan) (*outco
 type foreignSearch struct {
 	actor *account.Account
 
-	mu      sync.Mutex // guards foreign and the plan's fields unreadable and missing
+	mu      sync.Mutex // guards foreign, left, and the plan's fields Unread and Absent
 	plan    *planning.Plan
 	foreign []string
+	// left contains objects that the module moves to another module and that have another owner.
+	left map[guard.Key]string
+	// isLeft reports whether the module leaves an object that has another owner.
+	isLeft func(guard.Key) bool
 }
 
 // examineObject reads the live version of a planned object. It records an object that is missing, unreadable, or does
@@ -146,7 +151,10 @@ func (s *foreignSearch) examineObject(
 		return err
 	case live == nil:
 		s.plan.Absent[k] = struct{}{}
-	case !accepted(live):
+	case accepted(live):
+	case s.isLeft(k):
+		s.left[k] = s.plan.Moves[k].To
+	default:
 		s.foreign = append(s.foreign, k.String()+object.DescribeOwner(live))
 	}
 	return nil
@@ -196,7 +204,9 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 	}
 	p.Unread, p.Absent = map[guard.Key]string{}, object.Keys{}
 	a := c.planner.accounts.Of(m)
-	search := foreignSearch{actor: a, plan: p}
+	search := foreignSearch{actor: a, plan: p, left: map[guard.Key]string{}, isLeft: func(k guard.Key) bool {
+		return p.Moves[k].To != "" && record.ReadUnverified(m).Applied != nil
+	}}
 	check := ownerCheck{
 		by: by, before: before, plan: p, fieldManager: c.fieldManager,
 		isAbandoned: func(k guard.Key, live *metav1.PartialObjectMetadata) bool {
@@ -227,6 +237,7 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 			return nil, err
 		}
 	}
+	p.Yield(search.left, nil)
 	if len(search.foreign) == 0 {
 		return nil, nil
 	}

@@ -95,6 +95,14 @@ func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (out
 	changed := i.watches.TakeChanged(name)
 	changed.KeepOnly(i.planner.correctedObjects(m)) // ignore changes to objects that the module does not contain
 	todo := nextStep(m, *known, changed, i.pacer.now(), i.Resync)
+	hasMoves, err := i.planner.partnersChanged(ctx, m, known)
+	if err != nil {
+		i.watches.Restore(name, changed)
+		return outcome.Outcome{}, err
+	}
+	if hasMoves {
+		todo = stepApply
+	}
 	var heldBack time.Duration
 	if todo == stepCorrect {
 		var later object.Keys
@@ -106,7 +114,6 @@ func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (out
 	}
 	out := outcome.Outcome{Inventory: m.Status.Synced}
 	if todo != stepCheck {
-		var err error
 		known.dropRefusal(changed)
 		if refused := known.recordedRefusal(m, i.pacer.now()); refused != nil && todo == stepApply {
 			out = *refused
@@ -197,6 +204,7 @@ func (i *Installer) dropMemo(name types.NamespacedName) {
 	i.memos.forget(name)
 	i.Inventories.Forget(name)
 	i.planner.plans.Forget(name)
+	i.planner.claimed.forget(name)
 	i.watches.TakeChanged(name)
 	i.watches.TakeCompleted(name)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
@@ -54,6 +55,11 @@ type memo struct {
 	handingOver   string
 	handOverAgain time.Duration
 	handOverSince time.Time
+	// partners identifies the Manifests of the modules in the content's moves at the last comparison. partnerModules
+	// contains these modules' names. pendingMoves is the status message about moves that wait for these modules.
+	partners       string
+	partnerModules []string
+	pendingMoves   string
 	// dropped contains the objects in the inventory that are not in the current version.
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
@@ -111,6 +117,14 @@ func (k *memo) recordHandover(found handover, now time.Time) {
 		k.handOverSince = now
 	}
 	k.handOverAgain = min(max(found.recheckAfter, now.Sub(k.handOverSince)/4), unwrittenInterval)
+}
+
+// recordMoves records the moves that the applied content declares.
+func (k *memo) recordMoves(p planning.Plan) {
+	k.partners, k.partnerModules, k.pendingMoves = p.Partners, p.Moves.Modules(), ""
+	if pending := p.PendingMoves(); len(pending) > 0 {
+		k.pendingMoves = excerpt.FirstFew(pending)
+	}
 }
 
 // nextCheck returns the delay until a module that is not ready or not removed yet is checked again. The delay doubles

@@ -2,6 +2,7 @@ package install
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -158,4 +161,127 @@ func TestDefaultCRMovesWithoutDeletion(t *testing.T) {
 			w.eventually("the CR is removed with its new owner", func() bool { return !w.exists(o, home, c.name) })
 		})
 	}
+}
+
+// movable returns a CRD and a ConfigMap. declared is their annotation as NAME: MODULE, or "".
+func movable(kind, declared string) string {
+	annotated := strings.Replace(crdOf(kind, "declared.example.org"), "metadata: {", "metadata: {annotations: {"+
+		declared+"}, ", 1)
+	return annotated + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + strings.ToLower(kind) +
+		"-settings, annotations: {" + declared + "}}\n---\n"
+}
+
+// Each step requests one version of a module, as if a bundle changed this module only.
+func TestDeclaredMovesKeepObjectsInAnyOrder(t *testing.T) {
+	w := newWorld(t)
+	type step struct {
+		version string // a1, a2, a3, b1, b2 or b3; "-a" and "-b" remove a module
+		owner   string
+	}
+	for name, c := range map[string]struct {
+		kind  string
+		steps []step
+	}{
+		"previous owner first": {
+			"First", []step{{"a1", "a"}, {"b1", "a"}, {"a2", "a"}, {"b2", "b"}, {"a3", "b"}, {"b3", "b"}},
+		},
+		"next owner first": {
+			"Next", []step{{"b1", ""}, {"a1", "a"}, {"b2", "a"}, {"a2", "b"}, {"b3", "b"}, {"a3", "b"}},
+		},
+		"next owner first, and previous owner omits the objects": {
+			"Omits", []step{{"a1", "a"}, {"b2", "a"}, {"a3", "b"}},
+		},
+		"next owner is rolled back": {"Back", []step{{"a2", "a"}, {"b2", "b"}, {"b1", "a"}, {"b2", "b"}}},
+		"previous owner is rolled back": {
+			"Again", []step{{"a1", "a"}, {"b2", "a"}, {"a2", "b"}, {"a1", "a"}, {"a2", "b"}},
+		},
+		"previous owner is removed": {"Left", []step{{"a1", "a"}, {"b2", "a"}, {"-a", "b"}}},
+		"next owner is removed":     {"Gone", []step{{"a2", "a"}, {"b2", "b"}, {"-b", "a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := "a-"+strings.ToLower(c.kind), "b-"+strings.ToLower(c.kind)
+			contents := map[string]string{
+				"a1": movable(c.kind, ""), "a2": movable(c.kind, "kyma-pull.dev/moves-to: "+b), "a3": "",
+				"b1": "", "b2": movable(c.kind, "kyma-pull.dev/moves-from: "+a), "b3": movable(c.kind, ""),
+			}
+			names := map[string]string{"a": a, "b": b}
+			definition, config := &apiextensionsv1.CustomResourceDefinition{}, &corev1.ConfigMap{}
+			crd := strings.ToLower(c.kind) + "s.declared.example.org"
+			var uids [2]types.UID
+			for _, s := range c.steps {
+				t.Log("step " + s.version)
+				module := names[s.version[:1]]
+				if s.version[0] == '-' {
+					module = names[s.version[1:]]
+					w.remove(module)
+					w.eventually(module+" is removed", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
+				} else {
+					w.wants(module, aConfigMap(module)+contents[s.version], version(s.version[1:]+".0.0"))
+				}
+				w.eventually("the modules are ready and the owner is "+s.owner, func() bool {
+					isReady := s.version[0] == '-' || planning.Installed(w.manifest(module)) &&
+						w.manifest(module).Status.State == v1beta2.StateReady
+					if s.owner == "" {
+						return isReady
+					}
+					return isReady && w.exists(definition, "", crd) &&
+						w.exists(config, home, strings.ToLower(c.kind)+"-settings") &&
+						definition.Annotations[v1beta2.AnnotationOwnedBy] == home+"/"+names[s.owner] &&
+						config.Annotations[v1beta2.AnnotationOwnedBy] == home+"/"+names[s.owner]
+				})
+				if s.owner == "" {
+					continue
+				}
+				now := [2]types.UID{definition.UID, config.UID}
+				if uids[0] == "" {
+					uids = now
+					w.eventually("a user creates a custom resource", func() bool {
+						return w.client.Create(t.Context(), custom("declared.example.org/v1", c.kind, "default", "users")) == nil
+					})
+				}
+				require.Equal(t, uids, now)
+				require.True(t, definition.DeletionTimestamp.IsZero())
+				owner := names[s.owner]
+				w.eventually("only the owner has the objects in its inventory", func() bool {
+					isOnly := strings.Contains(named(w.manifest(owner).Status.Synced), crd)
+					for _, other := range names {
+						var m v1beta2.Manifest
+						isOnly = isOnly && (other == owner || !w.exists(&m, home, other) ||
+							!strings.Contains(named(m.Status.Synced), crd))
+					}
+					return isOnly
+				})
+			}
+			require.True(t, w.exists(custom("declared.example.org/v1", c.kind, "default", "users"), "default", "users"))
+		})
+	}
+}
+
+func TestModuleCannotTakeObjectsByDeclaringAMove(t *testing.T) {
+	w := newWorld(t)
+	moved := &corev1.ConfigMap{}
+	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: victims, annotations: {DECLARED}}\n---\n"
+	declaring := func(annotation string) string { return strings.Replace(text, "DECLARED", annotation, 1) }
+	w.wants("victim", aConfigMap("victim")+declaring(""), version("1.0.0"))
+	w.state("victim", v1beta2.StateReady, "")
+	before := w.uid(moved, "victims")
+
+	t.Log("a thief's declarations do not replace the owner's consent")
+	for n, annotation := range []string{"", "kyma-pull.dev/moves-to: other", "kyma-pull.dev/moves-from: other"} {
+		w.wants("thief", aConfigMap("thief")+declaring(annotation), version(fmt.Sprintf("1.%d.0", n)))
+		w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/victims already belongs to module victim")
+	}
+	w.wants("thief", aConfigMap("thief")+declaring("kyma-pull.dev/moves-from: victim"), version("2.0.0"))
+	w.state("thief", v1beta2.StateReady, "ConfigMap kyma-system/victims moves from module victim once its version "+
+		"releases the object")
+	require.Equal(t, before, w.uid(moved, "victims"))
+	require.Equal(t, "kyma-system/victim", moved.Annotations[v1beta2.AnnotationOwnedBy])
+
+	t.Log("an annotation on the live object is not a consent")
+	metav1.SetMetaDataAnnotation(&moved.ObjectMeta, v1beta2.AnnotationMovesTo, "thief")
+	require.NoError(t, w.client.Update(t.Context(), moved))
+	w.wants("thief", aConfigMap("thief")+declaring(""), version("3.0.0"))
+	w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/victims already belongs to module victim")
+	require.Equal(t, before, w.uid(moved, "victims"))
+	require.Equal(t, "kyma-system/victim", moved.Annotations[v1beta2.AnnotationOwnedBy])
 }

@@ -37,12 +37,13 @@ type planner struct {
 	incomplete func() bool
 	// unwritten returns the latest bundle's Manifests that the runtime's Manifests do not match yet. It can be nil.
 	unwritten func() []v1beta2.Manifest
+	claimed   *claimsCache
 }
 
 // plan renders a Manifest's content and returns the plan. The finding is a problem that the module causes. All errors
 // are temporary.
 func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan, *outcome.Finding, error) {
-	p, problem, err := pl.content(ctx, m, m.Status.Synced)
+	p, problem, err := pl.content(ctx, m, m.Status.Synced, nil)
 	if err != nil || problem != nil {
 		return planning.Plan{}, problem, err
 	}
@@ -50,8 +51,9 @@ func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan
 	return p, problem, err
 }
 
-// content returns a Manifest's plan without other Manifests' objects. inventory is the Manifest's inventory.
-func (pl *planner) content(
+// rendered returns the plan for a Manifest's content, without regard to other Manifests. inventory is the Manifest's
+// inventory.
+func (pl *planner) rendered(
 	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (planning.Plan, *outcome.Finding, error) {
 	rendered, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
@@ -104,9 +106,16 @@ func (pl *planner) planFor(
 	ctx context.Context, m *v1beta2.Manifest, todo step, changed object.Keys,
 ) (planning.Plan, *outcome.Finding, error) {
 	if todo == stepApply {
-		return pl.plan(ctx, m)
+		p, problem, err := pl.plan(ctx, m)
+		if p.Resources.OK {
+			pl.claimed.keep(m, pl.claimsInput(m), p.Claims(m.Module()), false)
+		}
+		return p, problem, err
 	}
 	if p, ok := pl.plans.Changed(client.ObjectKeyFromObject(m), planning.Input(m, pl.owner(m)), changed); ok {
+		if err := pl.yield(ctx, m, &p, nil, nil); err != nil {
+			return planning.Plan{}, nil, err
+		}
 		problem, err := pl.checkClaims(ctx, m, &p)
 		return p, problem, err
 	}
@@ -122,7 +131,7 @@ func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *plan
 	if err != nil {
 		return nil, err
 	}
-	takes, conflict, err := planning.ClaimedByOther(m, *p, others, pl.defaultCR, pl.releaseFilter(ctx))
+	takes, conflict, err := planning.ClaimedByOther(m, *p, others, pl.defaultCR, pl.releaseFilter(ctx, m))
 	if err != nil || conflict == "" {
 		p.Takes = takes
 		return nil, err
@@ -193,11 +202,11 @@ const (
 )
 
 // wantedObjects returns the requested version's objects, with its default CR. problem is the reason why the content
-// cannot be rendered or installed.
+// cannot be rendered or installed. current is the Manifest of the module that asks.
 func (pl *planner) wantedObjects(
-	ctx context.Context, m *v1beta2.Manifest,
+	ctx context.Context, m, current *v1beta2.Manifest,
 ) (wants object.Keys, problem *outcome.Finding, err error) {
-	p, problem, err := pl.content(ctx, m, nil)
+	p, problem, err := pl.content(ctx, m, nil, current)
 	if err != nil || problem != nil {
 		return nil, problem, err
 	}
@@ -232,16 +241,10 @@ func (pl *planner) newOwners(
 	}
 	takers := map[guard.Key]newOwner{}
 	add := func(other *v1beta2.Manifest, isUnwritten bool) error {
-		wants, isInstalled, isMissing := object.KeysOf(other.Status.Synced), planning.Installed(other), false
-		if r, ok := pl.defaultCR(other); ok {
-			wants[object.KeyOf(r)] = struct{}{}
-		}
-		if !isInstalled {
-			now, problem, err := pl.wantedObjects(ctx, other)
-			if err != nil {
-				return fmt.Errorf("render module %s to find the objects that it takes over: %w", other.Module(), err)
-			}
-			wants, isMissing = now, problem != nil && problem.Reason == v1beta2.ReasonContentMissing
+		isInstalled := planning.Installed(other)
+		wants, isMissing, err := pl.takenObjects(ctx, m, other, isInstalled, dropped)
+		if err != nil {
+			return err
 		}
 		for _, r := range dropped {
 			k := object.KeyOf(r)
@@ -287,8 +290,10 @@ func (pl *planner) unwrittenManifests() []v1beta2.Manifest {
 }
 
 // releaseFilter returns a function that reports whether another Manifest does not need an object anymore, because its
-// content does not contain the object or the Manifest is being removed.
-func (pl *planner) releaseFilter(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
+// content does not contain the object or the Manifest is being removed. m is the Manifest of the module that asks.
+func (pl *planner) releaseFilter(
+	ctx context.Context, m *v1beta2.Manifest,
+) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 	rendered := map[string]object.Keys{}
 	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 		if !planning.IsActive(pl.records, other) {
@@ -297,7 +302,7 @@ func (pl *planner) releaseFilter(ctx context.Context) func(other *v1beta2.Manife
 		}
 		wants, done := rendered[other.Name]
 		if !done {
-			now, problem, err := pl.wantedObjects(ctx, other)
+			now, problem, err := pl.wantedObjects(ctx, other, m)
 			if err != nil {
 				return false, fmt.Errorf("render module %s, the owner of %s: %w", other.Module(), k, err)
 			}

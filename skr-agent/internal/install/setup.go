@@ -119,6 +119,7 @@ func newInstaller(
 		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
 		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
 		namespace: options.Namespace, incomplete: options.IsIncomplete, unwritten: options.Unwritten,
+		claimed: newClaimsCache(),
 	}
 	rp := &reporter{cluster: cluster, events: events, now: now}
 	l := &ledger{cluster: cluster, records: records}
@@ -168,6 +169,8 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	return i, ctrl.NewControllerManagedBy(mgr).
 		Named("install").
 		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
+		Watches(&v1beta2.Manifest{}, handler.EnqueueRequestsFromMapFunc(i.planner.claimed.movesWith),
+			builder.WithPredicates(worthwhile)).
 		WatchesRawSource(i.watches).
 		WatchesRawSource(source.Channel(options.Requeue, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{

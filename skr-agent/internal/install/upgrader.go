@@ -83,6 +83,7 @@ func (up *upgrader) apply(
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(up.now().Sub(started).Seconds())
 	known.checkedGeneration, known.checkedAt = m.Generation, up.now()
+	known.recordMoves(p)
 	out.Installation = &outcome.Finding{
 		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.Inventory)),
 	}
@@ -286,6 +287,7 @@ func (up *upgrader) correctApplied(
 	if err != nil || problem != nil {
 		return changed // ignore it; the status reports the requested version only
 	}
+	p.KeepTaken()
 	// The last applied version must pass the same checks as a new version.
 	if _, problem, err = up.checker.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
@@ -349,6 +351,9 @@ func (up *upgrader) addReadiness(
 		out = up.addHandover(known, out)
 	}
 	if out.Ready.OK {
+		if known.pendingMoves != "" {
+			out.Ready.Message += ", " + known.pendingMoves
+		}
 		known.pendingGeneration, known.checks = 0, 0
 		if !watched {
 			out.Again = shortestDelay(out.Again, 2*up.lookInterval)

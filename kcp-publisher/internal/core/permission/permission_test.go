@@ -133,6 +133,8 @@ var exempt = map[string][]string{
 		"AnnotationKymas",
 		"AnnotationMissingChannel",
 		"AnnotationModule",
+		"AnnotationMovesFrom",
+		"AnnotationMovesTo",
 		"AnnotationOwnedBy",
 		"AnnotationOwnedByDeprecated",
 		"AnnotationProvenImage",

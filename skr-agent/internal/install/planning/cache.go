@@ -153,6 +153,7 @@ func unpackObjects(data []byte, changed object.Keys) (Plan, error) {
 			p.DefaultCR = o
 			continue
 		}
+		p.addMove(o)
 		stage := stageOf(o)
 		p.Stages[stage] = append(p.Stages[stage], o)
 		p.Inventory = append(p.Inventory, object.ResourceOf(o))

@@ -57,6 +57,7 @@ func (mk *maker) add(o *unstructured.Unstructured) {
 		return
 	}
 	mark(o, mk.owner)
+	mk.plan.addMove(o)
 	stage := stageOf(o)
 	mk.plan.Stages[stage] = append(mk.plan.Stages[stage], o)
 	mk.plan.Inventory = append(mk.plan.Inventory, object.ResourceOf(o))

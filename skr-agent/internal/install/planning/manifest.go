@@ -128,8 +128,9 @@ func ClaimedByOther(
 				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
 			}
-			return fmt.Sprintf("%s already belongs to module %s: remove it from one of the two modules", k,
-				other.Module())
+			return fmt.Sprintf("%s already belongs to module %s: remove it from one of the two modules, or declare its "+
+				"move with the annotations %s and %s", k, other.Module(), v1beta2.AnnotationMovesTo,
+				v1beta2.AnnotationMovesFrom)
 		}
 		for _, r := range other.Status.Synced {
 			k := object.KeyOf(r)

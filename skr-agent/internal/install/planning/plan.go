@@ -36,6 +36,11 @@ type Plan struct {
 	// Takes contains the objects that this module takes over from other Manifests. The value is the other Manifest, as
 	// in the annotation owned-by.
 	Takes map[guard.Key]string
+	// Moves contains the moves that the content declares. Yielded contains the moved objects that another module owns,
+	// with this module's name. They are in no other field. Partners identifies the Manifests of the modules in Moves.
+	Moves    Moves
+	Yielded  map[guard.Key]string
+	Partners string
 	// Unknown contains objects whose kind the API server does not serve or store. They are neither applied nor pruned.
 	Unknown []string
 	// Ignored contains the unknown fields of built-in kinds. They are not applied.
