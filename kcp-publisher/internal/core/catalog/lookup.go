@@ -118,7 +118,8 @@ func (s *Snapshot) LookupInstalled(module, channel, version string) (Choice, err
 	switch {
 	case len(found) == 0:
 		return Choice{},
-			reason.Errorf(reason.TemplateMissing, "module %s has no ModuleTemplate with version %s", module, version)
+			reason.Errorf(reason.TemplateMissing, "module %s has no ModuleReleaseMeta, and no ModuleTemplate with its name "+
+				"has version %s: create the ModuleReleaseMeta", module, version)
 	case len(found) > 1:
 		inChannel := slices.IndexFunc(found, func(t *template) bool { return t.Spec.Channel == channel })
 		found = found[max(0, inChannel):]

@@ -59,8 +59,8 @@ func TestRolloutDecidesAboutRemovals(t *testing.T) {
 		"module without its ModuleReleaseMeta cannot be restored": {
 			newWorld().template("keda", "1.0.0").meta("keda").edit(mandatoryMeta("1.0.0")),
 			[]func(*world){restores, func(w *world) { w.metas = nil }},
-			[]string{"Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda-1.0.0 spec.descriptor contains no " +
-				"component name, and the module has no ModuleReleaseMeta"}, "",
+			[]string{"Warning TemplateMissing: module keda has no ModuleReleaseMeta, and no ModuleTemplate with its name has " +
+				"version 1.0.0: create the ModuleReleaseMeta"}, "",
 		},
 		"module that is offered again follows its channel": {
 			usualWorld(), []func(*world){restores, func(w *world) {
