@@ -94,6 +94,9 @@ func (r trackedRemoval) runtime(kyma *v1beta2.Kyma, id string, last silence.Last
 	runtime := moduleRuntime(kyma, id, r.track.Module, last)
 	if r.isRemoved {
 		runtime.Version = fleet.VersionRemoved
+		if d := FindRemovalDecision(kyma, r.track.Module); d != nil {
+			runtime.RemovalDecidedAt = d.Time.Time
+		}
 	}
 	if r.pending != nil {
 		runtime.RemovalDecidedAt, runtime.RemovalHeld = r.pending.Time.Time, r.pending.Decision == v1beta2.RemovalHeld

@@ -74,6 +74,7 @@ func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
 		"removed module": {
 			left("one"), nil, kedaRemoval, fleet.VersionRemoved, &rollout.Runtime{
 				LastReport: heardAtNoon, Version: fleet.VersionRemoved, IsCurrent: true, State: v1beta2.StateReady,
+				RemovalDecidedAt: noon,
 			},
 		},
 		"removed module that the runtime does not request anymore": {
@@ -116,14 +117,14 @@ func gateOf(t *testing.T, state fleet.RolloutState, kymas ...*v1beta2.Kyma) roll
 	for _, k := range kymas {
 		members = append(members, Member{Kyma: k, Runtime: RuntimeID(k), LastReport: LastReport(k, nil, time.Time{})})
 	}
-	round := rollout.EvaluateAll(policies, nil, Tracks(members, nil), noon)
+	round := rollout.EvaluateAll(policies, nil, Tracks(members, nil), noon.Add(time.Minute))
 	require.Len(t, round.Create, 1)
 	created := *round.Create[0]
 	created.ResourceVersion = "1"
 	if created.Status.State = state; state == fleet.RolloutSucceeded {
 		created.Status.FinishedAt = new(metav1.NewTime(noon))
 	}
-	return rollout.EvaluateAll(policies, []fleet.Rollout{created}, Tracks(members, nil), noon).Gates
+	return rollout.EvaluateAll(policies, []fleet.Rollout{created}, Tracks(members, nil), noon.Add(time.Minute)).Gates
 }
 
 func removalPolicies() []fleet.RolloutPolicy {

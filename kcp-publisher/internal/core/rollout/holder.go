@@ -50,5 +50,5 @@ func (h *Holder) HeldReason(runtime *Runtime) string {
 	}
 	one := h.plan
 	one.members = []member{{place: hashPlace(one.spec.Policy, runtime.ID)}}
-	return h.reasons.find(one.findWave(0, runtime.Labels), isSelected)
+	return h.reasons.find(one.findWave(0, runtime), isSelected)
 }

@@ -1,6 +1,9 @@
 package rollout
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +159,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 			if c.offered {
 				followers[kedaRemoval] = Followers{Runtimes: c.runtimes}
 			}
-			round := EvaluateAll(removalPolicy(nil), c.before, followers, noon.Add(c.after))
+			round := EvaluateAll(removalPolicy(nil), c.before, followers, noon.Add(max(c.after, settleTime)))
 			if len(round.Newest) != 1 || round.Newest[0].Name != firstRemoval {
 				t.Fatalf("got %d rollouts, want %s", len(round.Newest), firstRemoval)
 			}
@@ -225,6 +228,60 @@ func TestRollbackNamesRuntimesThatCannotReturn(t *testing.T) {
 			t.Errorf("after %s: got decision %q, want that the publisher retries", step.after, d[0])
 		}
 		rollouts[0].Status = got
+	}
+}
+
+// The publisher decides about each runtime's removal at its own time, so the first evaluation knows only a part of the
+// runtimes. The place of a single known runtime could select half of the fleet for the first wave.
+func TestRuntimesThatFollowLaterDoNotEnlargeWaves(t *testing.T) {
+	var runtimes []Runtime
+	for i := range 100 {
+		runtimes = append(runtimes, losing(fmt.Sprint("runtime-", i), "", noon))
+	}
+	slices.SortFunc(runtimes, func(a, b Runtime) int {
+		return cmp.Compare(hashPlace("careful", b.ID), hashPlace("careful", a.ID))
+	})
+	policies := map[string]fleet.Wave{
+		"percent": {Name: "few", Percent: new(int32(10))}, "count": {Name: "few", Count: new(int32(10))},
+	}
+	for name, first := range policies {
+		for _, c := range []struct {
+			decided time.Duration // the time of the other 99 decisions
+			lose    int
+		}{{3 * time.Second, 10}, {4 * time.Minute, 1}} {
+			policy := removalPolicy(func(p *fleet.RolloutPolicy) {
+				last := p.Spec.Waves[1]
+				p.Spec.Waves = []fleet.Wave{first, last}
+			})
+			var rollouts []fleet.Rollout
+			var gate *Gate
+			known := runtimes[:1]
+			for _, after := range []time.Duration{0, 2 * time.Second, settleTime, 20 * time.Second, 5 * time.Minute} {
+				if after >= c.decided && len(known) == 1 {
+					known = slices.Clone(runtimes)
+					for i := range known[1:] {
+						known[i+1].RemovalDecidedAt = noon.Add(c.decided)
+					}
+				}
+				round := EvaluateAll(policy, rollouts, removed(known...), noon.Add(after))
+				rollouts, gate = []fleet.Rollout{*round.Newest[0]}, round.Gates[kedaRemoval]
+				rollouts[0].ResourceVersion = "1"
+				recorded := RecordedGates(policy, rollouts, removed(known[:1]...), noon.Add(after))[kedaRemoval]
+				if got, want := decisions(recorded, known[:1]), decisions(gate, known[:1]); !slices.Equal(got, want) {
+					t.Errorf("%s, after %s: a shard decides %q, the planner %q", name, after, got, want)
+				}
+			}
+			lose := 0
+			for _, d := range decisions(gate, known) {
+				if d == "lose" {
+					lose++
+				}
+			}
+			if lose != c.lose {
+				t.Errorf("%s, decisions after %s: %d of 100 runtimes lose the module first, want %d", name, c.decided, lose,
+					c.lose)
+			}
+		}
 	}
 }
 

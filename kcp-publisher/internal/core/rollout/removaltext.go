@@ -27,8 +27,12 @@ func (w *wave) countPending(r *Runtime) {
 
 // isStartHeld reports whether no other wave can start, because the rollout is paused or removals wait for an operator's
 // approval. In the second case, the rollout waits, but not for the approval of a wave.
-func (p *plan) isStartHeld(wave string) bool {
+func (p *plan) isStartHeld(runtimes []Runtime, wave string) bool {
 	if p.spec.Paused {
+		return true
+	}
+	if p.isRemovalGrowing() && p.unapprovedMessage() == "" && !p.isRemovalComplete(runtimes) {
+		p.status.Message = "wave " + wave + " waits a few seconds for other removals by the same edit"
 		return true
 	}
 	waits := p.unapprovedMessage()

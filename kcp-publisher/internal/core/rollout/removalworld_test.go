@@ -99,6 +99,9 @@ func (w *world) publishRemoval(m *simulatedRuntime) {
 		}
 	}
 	if m.version == fleet.VersionRemoved {
+		if !m.decided.IsZero() {
+			m.recorded = m.decided
+		}
 		m.decided = time.Time{} // the bundle contains the removal
 	}
 	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}

@@ -27,6 +27,10 @@ func Plan(
 		return p.invalidStep(runtimes, err)
 	}
 	p.assignRuntimes(runtimes)
+	if p.isRemovalGrowing() {
+		p.fixPlaces(runtimes)
+		p.findWaves(runtimes)
+	}
 	if err := p.checkWaves(runtimes); err != nil && p.isActive() {
 		return p.invalidStep(runtimes, err)
 	}
@@ -37,7 +41,7 @@ func Plan(
 	p.changeDirection()
 	p.recordRelease()
 	if p.isActive() {
-		p.advanceWaves()
+		p.advanceWaves(runtimes)
 	}
 	p.grantSlots(runtimes)
 	p.countRuntimes(runtimes)
@@ -165,7 +169,7 @@ func (p *plan) budgetMessage() string {
 	return ""
 }
 
-func (p *plan) advanceWaves() {
+func (p *plan) advanceWaves(runtimes []Runtime) {
 	now := p.currentTime()
 	p.status.State = fleet.RolloutProgressing
 	if p.spec.Paused {
@@ -176,7 +180,7 @@ func (p *plan) advanceWaves() {
 		if s.ProvenAt != nil {
 			continue
 		}
-		if s.StartedAt == nil && p.isStartHeld(s.Name) {
+		if s.StartedAt == nil && p.isStartHeld(runtimes, s.Name) {
 			return
 		}
 		if waits := p.waitMessage(i); waits != "" && !p.spec.Paused {

@@ -125,8 +125,12 @@ func (p *plan) assignRuntimes(runtimes []Runtime) {
 		}
 		p.fixPlaces(runtimes)
 	}
+	p.findWaves(runtimes)
+}
+
+func (p *plan) findWaves(runtimes []Runtime) {
 	for i := range runtimes {
-		p.members[i].wave = p.findWave(i, runtimes[i].Labels)
+		p.members[i].wave = p.findWave(i, &runtimes[i])
 	}
 }
 
@@ -183,12 +187,13 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 }
 
 // findWave returns the index of the first wave that selects a runtime, or -1 if no wave selects it.
-func (p *plan) findWave(runtime int, own labels.Set) int {
+func (p *plan) findWave(runtime int, r *Runtime) int {
+	joinedLate := p.joinedRemovalLate(r)
 	for i := range p.waves {
-		if s := p.waves[i].selector; s != nil && s.Matches(own) {
+		if s := p.waves[i].selector; s != nil && s.Matches(labels.Set(r.Labels)) {
 			return i
 		}
-		if s := &p.status.Waves[i]; s.All || s.Place != nil && p.members[runtime].place <= *s.Place {
+		if s := &p.status.Waves[i]; s.All || !joinedLate && s.Place != nil && p.members[runtime].place <= *s.Place {
 			return i
 		}
 	}

@@ -52,9 +52,9 @@ type simulatedRuntime struct {
 	// the Kyma's status records.
 	broken, unresolved string
 	// decided is the time at which the publisher decided about the removal of the module, or zero. approved is true if
-	// the removal does not wait for an operator's approval.
-	decided  time.Time
-	approved bool
+	// the removal does not wait for an operator's approval. recorded is the last value of decided that is not zero.
+	decided, recorded time.Time
+	approved          bool
 	// The following fields record events, so that the test can check decisions. givenBy is the rollout that selected
 	// the runtime's version.
 	givenBy string
@@ -77,6 +77,9 @@ func (w *world) fact(m *simulatedRuntime) Runtime {
 		r.Selection = &given
 	}
 	r.RemovalDecidedAt, r.RemovalHeld = m.decided, w.track.IsRemoval && !m.approved
+	if r.Version == fleet.VersionRemoved {
+		r.RemovalDecidedAt = m.recorded
+	}
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	r.UnresolvedVersion = m.unresolved
