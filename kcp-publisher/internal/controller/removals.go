@@ -28,6 +28,8 @@ const (
 	removalDelay = time.Second
 	// A decision about the whole fleet's removals is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second
+	// The data for decisions is dropped unusedTime after the last decision, because a runtime can report many modules.
+	unusedTime = time.Minute
 	// maxAnnounced limits the number of modules in one Event, because a report can contain invented modules.
 	maxAnnounced = 10
 )
@@ -75,6 +77,39 @@ func newRemovals(o Options, cached, uncached client.Reader, recorder events.Even
 		pending:         map[types.UID]pendingEntry{},
 		firstSeen:       map[removal.Removal]time.Time{},
 		deletedRemovals: map[removal.Removal]time.Time{},
+	}
+}
+
+// run calls dropUnused regularly until the context ends.
+func (r *removalJudge) run(ctx context.Context) error {
+	tick := time.NewTicker(unusedTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			r.dropUnused()
+		}
+	}
+}
+
+// dropUnused drops the data for decisions if no decision was made for unusedTime. It keeps the recent removals for
+// deleted Kymas, because they still count toward the limits.
+func (r *removalJudge) dropUnused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	maps.DeleteFunc(r.deletedRemovals, func(_ removal.Removal, at time.Time) bool {
+		return at.Before(now.Add(-r.limits.Window))
+	})
+	if now.Sub(r.lastDecision.at) < unusedTime {
+		return
+	}
+	r.pending, r.firstSeen = map[types.UID]pendingEntry{}, map[removal.Removal]time.Time{}
+	r.lastDecision = removalDecision{}
+	if len(r.deletedRemovals) == 0 {
+		r.deletedRemovals = map[removal.Removal]time.Time{} // the memory of a map does not shrink
 	}
 }
 

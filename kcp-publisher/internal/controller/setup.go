@@ -59,7 +59,8 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 		o.Git = planner
 	}
 	o.Publish.OnRestored = AnnounceRestored
-	o.Publish.DecideRemovals = newRemovals(o, api, mgr.GetAPIReader(), recorder).decideRemovals
+	removals := newRemovals(o, api, mgr.GetAPIReader(), recorder)
+	o.Publish.DecideRemovals = removals.decideRemovals
 	publisher, err := publish.New(o.Publish)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,8 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 		counts:      o.Metrics.addPart(fleet, func() bool { return catalog.Snapshot() != nil }),
 		checkReport: func(report bundle.Report) error { return ingest.Check(schema, report) },
 	}
-	if err := errors.Join(k.setUpShared(mgr), k.setUpPlanning(mgr), k.setUp(mgr, secrets, pullSecrets)); err != nil {
+	if err := errors.Join(mgr.Add(manager.RunnableFunc(removals.run)), k.setUpShared(mgr), k.setUpPlanning(mgr),
+		k.setUp(mgr, secrets, pullSecrets)); err != nil {
 		return nil, err
 	}
 	return k, nil

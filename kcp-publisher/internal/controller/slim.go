@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"slices"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
+	"unsafe"
+	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,12 +18,15 @@ import (
 )
 
 // Slimmer reduces the memory for cached Kymas and reports. If several of them contain equal parts, such as lists of
-// modules, it stores the part only once. It is safe for concurrent use.
+// modules, they share one copy of the part. The Slimmer does not keep a part in memory after the last Kyma and report
+// with this part are freed. It is safe for concurrent use.
 type Slimmer struct {
-	parts *memo.Memo[partKey, storedPart]
+	parts *memo.Memo[partKey, weakPart]
+	// versions contains the shared maps of versions. Go has no weak references to maps.
+	versions *memo.Memo[partKey, map[string]string]
 
-	mu         sync.Mutex // guards releasedAt
-	releasedAt time.Time
+	// added is the number of parts that were added since the last call to dropFreed.
+	added atomic.Int64
 }
 
 type partKey [sha256.Size]byte
@@ -40,75 +44,98 @@ const (
 )
 
 const (
-	// maxPartsBytes limits the memory for stored parts, and maxPartBytes the size of one part as JSON. Without limits,
-	// a runtime could fill the memory with its reports.
-	maxPartsBytes = 16 << 20
-	maxPartBytes  = 16 << 10
-	// Parts that were not used for releaseInterval are dropped while the stored parts have more than releaseBytes.
-	releaseInterval = time.Hour
-	releaseBytes    = maxPartsBytes / 2
+	// maxPartsBytes limits the memory for the index of parts, maxVersionsBytes the memory for maps of versions, and
+	// maxPartBytes the size of one part as JSON. Without limits, a runtime could fill the memory with its reports.
+	maxPartsBytes    = 16 << 20
+	maxVersionsBytes = 4 << 20
+	maxPartBytes     = 16 << 10
+	// minAdded is the number of added parts after which the Slimmer looks for freed parts, and dropInterval is the
+	// longest time until it does so.
+	minAdded     = 1_000
+	dropInterval = time.Minute
 )
 
-type storedPart struct {
-	value any
-	bytes int
+// weakPart references a part without keeping it in memory.
+type weakPart interface{ isFreed() bool }
+
+// weakSlice is a weak reference to the elements of a slice. length is both the length and the capacity of the slice.
+type weakSlice[E any] struct {
+	first  weak.Pointer[E]
+	length int
 }
 
-// NewSlimmer returns a Slimmer that does not store parts yet.
+func (p weakSlice[E]) isFreed() bool { return p.first.Value() == nil }
+
+// NewSlimmer returns a Slimmer that does not share parts yet.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
-		parts: memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {
-			return part.bytes + memo.EntryBytes
+		parts: memo.New(memo.Limit{Bytes: maxPartsBytes}, func(partKey, weakPart) int { return memo.EntryBytes }),
+		versions: memo.New(memo.Limit{Bytes: maxVersionsBytes}, func(_ partKey, versions map[string]string) int {
+			return memo.MemoryOf(versions) + memo.EntryBytes
 		}),
 	}
 }
 
-// Release drops parts that were not used recently if many parts are stored, at most once per releaseInterval. The usual
-// parts of a fleet need little memory, so they stay.
-func (s *Slimmer) Release(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.releasedAt) < releaseInterval {
-		return
-	}
-	s.releasedAt = now
-	if _, bytes := s.parts.Size(); bytes > releaseBytes {
-		s.parts.DropUnused()
-	}
+// dropFreed drops the references to parts that the garbage collector has freed.
+func (s *Slimmer) dropFreed() {
+	s.added.Store(0)
+	s.parts.Prune(weakPart.isFreed)
 }
 
-// run calls Release until the context ends.
+// run calls dropFreed regularly until the context ends.
 func (s *Slimmer) run(ctx context.Context) error {
-	tick := time.NewTicker(releaseInterval / 4)
+	tick := time.NewTicker(dropInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
-			s.Release(now)
+		case <-tick.C:
+			s.dropFreed()
 		}
 	}
 }
 
-// sharePart returns the stored part that equals part. If no equal part is stored yet, it calls keep with part, and
-// stores and returns the result.
-func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
-	var text []byte
-	if plain, is := any(part).(string); is {
-		text = append([]byte{byte(kind)}, plain...)
-	} else {
-		text = append([]byte{byte(kind)}, memo.Encode(part)...)
+// add adds a reference to a part. It also drops references to freed parts, so that their number stays below the number
+// of the other references or below minAdded.
+func (s *Slimmer) add(key partKey, part weakPart) {
+	s.parts.Put(key, part)
+	if entries, _ := s.parts.Size(); s.added.Add(1) >= int64(max(entries/2, minAdded)) {
+		s.dropFreed()
 	}
-	if len(text) > maxPartBytes {
+}
+
+// hashPart returns the key of a part with the given content. It returns false if the part is too large to be shared.
+func hashPart(kind partKind, content []byte) (key partKey, isSmall bool) {
+	if len(content) >= maxPartBytes {
+		return key, false
+	}
+	return sha256.Sum256(append([]byte{byte(kind)}, content...)), true
+}
+
+// shareSlice returns the shared slice that equals part. If no equal slice is shared yet, it calls keep with part, and
+// shares and returns the result.
+func shareSlice[E any](s *Slimmer, kind partKind, part []E, keep func([]E) []E) []E {
+	if len(part) == 0 {
 		return keep(part)
 	}
-	key := partKey(sha256.Sum256(text))
-	if known, found := s.parts.Get(key); found {
-		return known.value.(T)
+	return shareContent(s, kind, memo.Encode(part), part, keep)
+}
+
+// shareContent is like shareSlice, and identifies a part that is not empty by its content.
+func shareContent[E any](s *Slimmer, kind partKind, content []byte, part []E, keep func([]E) []E) []E {
+	key, isSmall := hashPart(kind, content)
+	if !isSmall {
+		return keep(part)
 	}
-	kept := keep(part)
-	s.parts.Put(key, storedPart{kept, memo.MemoryOf(kept)})
+	if known, found := s.parts.Get(key); found {
+		known := known.(weakSlice[E])
+		if first := known.first.Value(); first != nil {
+			return unsafe.Slice(first, known.length)
+		}
+	}
+	kept := slices.Clip(keep(part))
+	s.add(key, weakSlice[E]{weak.Make(unsafe.SliceData(kept)), len(kept)})
 	return kept
 }
 
@@ -125,7 +152,7 @@ func (s *Slimmer) Transform(object any) (any, error) {
 	kyma.Namespace, kyma.Finalizers = s.shareText(kyma.Namespace), slices.Clone(kyma.Finalizers)
 	kyma.Spec.Modules = s.shareRequested(kyma.Spec.Modules)
 	status := &kyma.Status
-	status.Modules = sharePart(s, partStatuses, status.Modules, s.shareStatuses)
+	status.Modules = shareSlice(s, partStatuses, status.Modules, s.shareStatuses)
 	status.Conditions = slices.Clone(status.Conditions)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
@@ -146,14 +173,13 @@ func (s *Slimmer) slimRuntime(r *v1beta2.RuntimeStatus) {
 		r.Requested.Spec.Modules = s.shareRequested(r.Requested.Spec.Modules)
 	}
 	if r.Published != nil && len(r.Published.Versions) > 0 {
-		r.Published.Versions = sharePart(s, partVersions, r.Published.Versions,
-			func(all map[string]string) map[string]string { return all })
+		r.Published.Versions = s.shareVersions(r.Published.Versions)
 	}
 	for i := range r.History {
 		b := &r.History[i]
 		b.Commit, b.State = s.shareText(b.Commit), v1beta2.State(s.shareText(string(b.State)))
 		if len(b.Changes) > 0 {
-			b.Changes = sharePart(s, partChanges, b.Changes,
+			b.Changes = shareSlice(s, partChanges, b.Changes,
 				func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
 		}
 	}
@@ -173,7 +199,7 @@ func (s *Slimmer) slimReport(report *bundle.AcceptedReport) {
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.shareRequested(report.Kyma.Spec.Modules)
 	}
-	report.Modules = sharePart(s, partReported, report.Modules,
+	report.Modules = shareSlice(s, partReported, report.Modules,
 		func(all []bundle.ReportedModule) []bundle.ReportedModule {
 			all = slices.Clone(all)
 			for i := range all {
@@ -188,7 +214,7 @@ func (s *Slimmer) slimReport(report *bundle.AcceptedReport) {
 }
 
 func (s *Slimmer) shareRequested(modules []v1beta2.Module) []v1beta2.Module {
-	return sharePart(s, partRequested, modules, func(all []v1beta2.Module) []v1beta2.Module {
+	return shareSlice(s, partRequested, modules, func(all []v1beta2.Module) []v1beta2.Module {
 		all = slices.Clone(all)
 		for i := range all {
 			m := &all[i]
@@ -211,12 +237,33 @@ func (s *Slimmer) shareStatuses(modules []v1beta2.ModuleStatus) []v1beta2.Module
 	return all
 }
 
+func (s *Slimmer) shareVersions(versions map[string]string) map[string]string {
+	key, isSmall := hashPart(partVersions, memo.Encode(versions))
+	if !isSmall {
+		return versions
+	}
+	if known, found := s.versions.Get(key); found {
+		return known
+	}
+	s.versions.Put(key, versions)
+	return versions
+}
+
 func (s *Slimmer) shareObject(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
 	if object == nil {
 		return nil
 	}
-	return sharePart(s, partObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
+	shared := shareSlice(s, partObjects, unsafe.Slice(object, 1),
+		func(all []v1beta2.TrackingObject) []v1beta2.TrackingObject { return all })
+	return &shared[0]
 }
 
 // shareText returns a shared copy of the text. The copy lets the garbage collector free the decoded document.
-func (s *Slimmer) shareText(text string) string { return sharePart(s, partTexts, text, strings.Clone) }
+func (s *Slimmer) shareText(text string) string {
+	if text == "" {
+		return ""
+	}
+	bytes := unsafe.Slice(unsafe.StringData(text), len(text))
+	shared := shareContent(s, partTexts, bytes, bytes, slices.Clone)
+	return unsafe.String(unsafe.SliceData(shared), len(shared))
+}

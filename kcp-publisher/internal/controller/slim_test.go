@@ -131,24 +131,45 @@ func TestCachedKymaOmitsOnlyManagedFieldsAndLastApplied(t *testing.T) {
 }
 
 func TestEqualStringsAreSharedAfterGarbageCollection(t *testing.T) {
-	s := NewSlimmer()
-	at := unsafe.StringData(s.shareText(strings.Clone("a text that many objects have")))
-	runtime.GC()
-	runtime.GC()
-	if again := s.shareText(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
-		t.Error("an equal text is not shared")
+	for _, text := range []string{"a", "Ready", "a text that many objects have", strings.Repeat("x", 5000)} {
+		s := NewSlimmer()
+		held := s.shareText(strings.Clone(text))
+		for range 3 {
+			runtime.GC()
+			s.dropFreed()
+		}
+		if again := s.shareText(strings.Clone(text)); unsafe.StringData(again) != unsafe.StringData(held) {
+			t.Errorf("text of %d bytes: an equal text is not shared", len(text))
+		}
+		runtime.KeepAlive(held)
 	}
 }
 
-func TestMemoryOfSharedStringsIsLimited(t *testing.T) {
-	for _, size := range []int{100, 1000, maxPartBytes - 2, maxPartBytes} {
-		s := NewSlimmer()
-		for i := range 2 * maxPartsBytes / (size + memo.EntryBytes) {
-			s.shareText(fmt.Sprintf("%0*d", size, i))
+func TestIndexOfSharedStringsIsLimited(t *testing.T) {
+	for _, size := range []int{100, maxPartBytes - 1, maxPartBytes} {
+		s, held := NewSlimmer(), []string{}
+		for i := range 2 * maxPartsBytes / (memo.EntryBytes + size) {
+			held = append(held, s.shareText(fmt.Sprintf("%0*d", size, i)))
 		}
 		if entries, bytes := s.parts.Size(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
 			t.Errorf("%d parts of %d bytes: got %d bytes in use, want at most the limit", entries, size, bytes)
 		}
+		runtime.KeepAlive(held)
+	}
+}
+
+func TestVersionsOfBundlesAreShared(t *testing.T) {
+	s := NewSlimmer()
+	first := s.shareVersions(map[string]string{"scaler": "1.7.0"})
+	second := s.shareVersions(map[string]string{"scaler": "1.7.0"})
+	if reflect.ValueOf(first).Pointer() != reflect.ValueOf(second).Pointer() {
+		t.Error("equal maps of versions are not shared")
+	}
+	for i := range 10_000 {
+		s.shareVersions(map[string]string{fmt.Sprint("module-", i): strings.Repeat("1", 1000)})
+	}
+	if _, bytes := s.versions.Size(); bytes > maxVersionsBytes {
+		t.Errorf("got %d bytes in use, want at most %d", bytes, maxVersionsBytes)
 	}
 }
 
@@ -189,9 +210,18 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// The JSON of a reported module without details is 30 bytes, but the module needs 300 bytes of memory.
-func TestMemoryOfSharedModulesIsLimited(t *testing.T) {
-	s, before := NewSlimmer(), heapInUse()
+func TestPartsOfOutdatedReportsAreFreed(t *testing.T) {
+	s, kymas := NewSlimmer(), make([]any, 50)
+	for i := range kymas {
+		slim, err := s.Transform(decoded(t, newKymaWith20Modules(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kymas[i] = slim
+	}
+	s.dropFreed()
+	entries, _ := s.parts.Size()
+	before := heapInUse()
 	for n := range 400 {
 		report := bundle.AcceptedReport{}
 		for i := range bundle.MaxManifests {
@@ -200,27 +230,15 @@ func TestMemoryOfSharedModulesIsLimited(t *testing.T) {
 		}
 		s.slimReport(&report)
 	}
-	grown := heapInUse() - before
-	if _, bytes := s.parts.Size(); grown > 3*maxPartsBytes/2 || bytes > maxPartsBytes {
-		t.Errorf("the stored parts occupy %d bytes and count as %d, want at most about %d", grown, bytes, maxPartsBytes)
+	runtime.GC()
+	s.dropFreed()
+	if left, _ := s.parts.Size(); left < entries || left > entries+entries/2 {
+		t.Errorf("got %d parts after 400 outdated reports, want the %d parts of the Kymas", left, entries)
 	}
-	used := newKymaWith20Modules(0)
-	for hour := range 3 {
-		if _, err := s.Transform(used.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
-		s.Release(noon.Add(time.Duration(hour) * releaseInterval))
+	if grown := heapInUse() - before; grown > 1<<20 {
+		t.Errorf("400 outdated reports need %d bytes, must be at most 1 MiB", grown)
 	}
-	if entries, bytes := s.parts.Size(); entries == 0 || bytes > 256<<10 {
-		t.Errorf("after two hours, %d parts with %d bytes are stored, want only those of the Kyma", entries, bytes)
-	}
-	kept, _ := s.parts.Size()
-	for hour := range 3 {
-		s.Release(noon.Add(time.Duration(10+hour) * releaseInterval))
-	}
-	if entries, _ := s.parts.Size(); entries != kept {
-		t.Errorf("%d of %d parts are left, although they need little memory", entries, kept)
-	}
+	runtime.KeepAlive(kymas)
 	runtime.KeepAlive(s)
 }
 

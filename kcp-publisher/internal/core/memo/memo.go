@@ -6,6 +6,7 @@
 package memo
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -59,26 +60,17 @@ func (m *Memo[K, V]) Put(key K, value V) {
 func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	before := len(m.values.byKey)
 	for _, e := range m.values.byKey {
 		if outdated(e.value) {
 			m.values.drop(e)
 		}
 	}
-}
-
-// DropUnused drops the values that were not used since the previous call.
-func (m *Memo[K, V]) DropUnused() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept := map[K]*entry[K, V]{} // copy the map, because the memory of a map does not shrink
-	for key, e := range m.values.byKey {
-		if e.wasUsed {
-			e.wasUsed, kept[key] = false, e
-		} else {
-			m.values.drop(e)
-		}
+	if len(m.values.byKey) < before/2 { // copy the map, because its memory does not shrink
+		kept := make(map[K]*entry[K, V], len(m.values.byKey))
+		maps.Copy(kept, m.values.byKey)
+		m.values.byKey = kept
 	}
-	m.values.byKey = kept
 }
 
 // Size returns the number of values and their total size in bytes.
@@ -104,8 +96,6 @@ type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
-	// wasUsed is true if the value was used since the last call to DropUnused.
-	wasUsed bool
 	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int
 	// next and previous are nil after the cache has dropped the entry. A Holder can still reference a dropped entry.
@@ -126,7 +116,6 @@ func (e *entry[K, V]) unlink() {
 }
 
 func (l *lru[K, V]) moveToFront(e *entry[K, V]) {
-	e.wasUsed = true
 	if e.next != nil {
 		e.unlink()
 	}

@@ -126,19 +126,3 @@ func TestSharedCacheMatchesModel(t *testing.T) {
 		}
 	}
 }
-
-func TestDropUnusedKeepsUsedValues(t *testing.T) {
-	m := New(Limit{Bytes: 1000}, length)
-	m.Put("used", text(30))
-	m.Put("unused", text(30))
-	if m.DropUnused(); len(m.values.byKey) != 2 {
-		t.Error("the first call dropped values that were used before")
-	}
-	m.Get("used")
-	m.Put("new", text(10))
-	m.DropUnused()
-	_, unused := m.Get("unused")
-	if entries, bytes := m.Size(); entries != 2 || bytes != 40 || unused {
-		t.Errorf("got %d values with %d bytes, want the used and the new one", entries, bytes)
-	}
-}
