@@ -60,6 +60,8 @@ type Options struct {
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
+	// PublisherEnvironment contains additional environment variables of the publisher, as NAME=VALUE.
+	PublisherEnvironment []string
 	// AgentFlags are added to the command line of every agent.
 	AgentFlags []string
 	// PublisherRights lists the files in charts/kcp-publisher/rbac with the permissions that the publisher gets. If it

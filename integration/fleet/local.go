@@ -108,7 +108,10 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		args = append(args, "--trust-kyma-authors")
 	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
-	return f.start(Command{Binary: f.binaries.Publisher, Args: args, Log: filepath.Join(f.Dir, "kcp-publisher.log")})
+	return f.start(Command{
+		Binary: f.binaries.Publisher, Args: args, Env: f.options.PublisherEnvironment,
+		Log: filepath.Join(f.Dir, "kcp-publisher.log"),
+	})
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
@@ -130,7 +133,7 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 
 // start starts a program. A program that loses its Lease is restarted.
 func (f *Fleet) start(c Command) (*Process, error) {
-	c.Env, c.Restart = f.programEnvironment(), f.options.LeaderElect
+	c.Env, c.Restart = append(f.programEnvironment(), c.Env...), f.options.LeaderElect
 	return c.Start()
 }
 

@@ -3,16 +3,11 @@ package scenario
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
-	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -201,124 +196,6 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		r.pushReport(good)
 		r.untilReporting("Reported=True")
 	})
-}
-
-// Five runtimes with stolen keys send the most expensive reports. A hundred reports are enough, because the test
-// measures the publisher's heap in bytes.
-func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
-	suite.Long(t)
-	const reporters, reports, leftByEach = 5, 24, 64 << 10
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	profiles := freeAddress(t)
-	f := startFleet(t, fleet.Options{
-		PublisherFlags: []string{
-			"--set=report-poll-interval=100ms", "--set=pprof=true", "--metrics-bind-address", profiles, "--metrics-auth=false",
-		},
-	})
-	asked := watchFetches(f)
-	random := rand.New(rand.NewPCG(seed, 0))
-	var thieves []*reporter
-	for i := range reporters {
-		thieves = append(thieves, newReporter(t, f, fmt.Sprint("thief-", i)))
-		thieves[i].pushReport(func(*bundle.Report) {})
-	}
-	for _, thief := range thieves {
-		// The publisher reads the first report by its tag, not by its digest.
-		thief.untilReporting("Reported=True")
-	}
-	rounds := func(count int) (left int64) {
-		for range count {
-			var digests []digest.Digest
-			for _, thief := range thieves {
-				digests = append(digests, thief.pushReport(func(report *bundle.Report) { makeHostile(report, random) }))
-			}
-			for _, d := range digests {
-				asked.until(t, d)
-			}
-		}
-		for _, thief := range thieves { // valid reports replace the hostile data in the statuses
-			thief.pushReport(func(*bundle.Report) {})
-		}
-		for _, thief := range thieves {
-			thief.untilReporting("Reported=True")
-		}
-		return liveHeap(t, profiles)
-	}
-	before := rounds(3) // use every code path before the measurement
-	after := rounds(reports)
-	t.Logf("%d KiB in use before, %d KiB after %d reports", before>>10, after>>10, reporters*reports)
-	if grown := after - before; grown > reporters*reports*leftByEach {
-		t.Errorf("the publisher's heap grew by %d KiB per report", grown/(reporters*reports)>>10)
-	}
-	honest := newReporter(t, f, "honest")
-	honest.pushReport(func(*bundle.Report) {})
-	honest.untilReporting("Reported=True")
-}
-
-// liveHeap returns the used heap bytes of a program after a garbage collection.
-func liveHeap(t *testing.T, address string) int64 {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		"http://"+address+"/debug/pprof/heap?gc=1&debug=1", nil)
-	must(t, err)
-	response, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer response.Body.Close()
-	profile, err := io.ReadAll(response.Body)
-	must(t, err)
-	_, after, found := strings.Cut(string(profile), "# HeapAlloc = ")
-	figure, _, _ := strings.Cut(after, "\n")
-	bytes, err := strconv.ParseInt(figure, 10, 64)
-	if err != nil || !found {
-		t.Fatalf("read the heap of the publisher: %s: %v", response.Status, err)
-	}
-	return bytes
-}
-
-// makeHostile changes a report so that it costs the publisher as much memory as possible.
-func makeHostile(report *bundle.Report, random *rand.Rand) {
-	letters := func(n int) string {
-		text := make([]byte, n)
-		for i := range text {
-			text[i] = byte('a' + random.IntN(26))
-		}
-		return string(text)
-	}
-	wish := func(count, length int) {
-		for i := range count {
-			report.Kyma.Spec.Modules = append(report.Kyma.Spec.Modules, v1beta2.Module{
-				Name: fmt.Sprint(letters(length), i), Managed: true,
-			})
-		}
-	}
-	report.Kyma.Generation = random.Int64()
-	switch random.IntN(6) {
-	case 0: // error messages quote the channel twice per module
-		report.Kyma.Spec.Channel = letters(9000)
-		wish(850, 8)
-	case 1:
-		report.Kyma.Spec.Channel = letters(32)
-		wish(500, 60)
-	case 2:
-		report.Kyma.Spec.Channel = letters(3)
-		wish(500, 8)
-	case 3:
-		for i := range 500 {
-			report.Modules = append(report.Modules, bundle.ReportedModule{
-				Name: fmt.Sprint(letters(30), i), Channel: "regular", State: v1beta2.StateError, Message: letters(200),
-			})
-		}
-	case 4:
-		for range bundle.MaxRefusedReported {
-			report.Refused = append(report.Refused, bundle.RefusedBundle{
-				Digest: digest.FromString(letters(8)), Reason: "Rollback", Detail: letters(512),
-			})
-		}
-		wish(100, 60)
-	case 5:
-		report.AgentVersion, report.ClusterUID = letters(100_000), letters(20_000)
-	}
 }
 
 // A Kyma that is too large for a report must not stop the agent's reports. If the report does not contain the requested
