@@ -134,7 +134,7 @@ var (
 
 // unknownLabels returns the labels in a query or its legend that the queried metrics do not have.
 func unknownLabels(expr, legend string, labels map[string][]string) []string {
-	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
+	known := []string{"pod", "namespace", "job", "service", "instance", "container", "cluster", "le"}
 	var strange, named []string
 	ours := selectors.FindAllStringSubmatch(expr, -1)
 	for _, s := range ours {
@@ -345,6 +345,19 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="NeverReported"}`, "0x10 1x200"),
 			At:     90 * time.Minute,
 			Firing: []string{"KymaPullRuntimesNeverReported"},
+		},
+		{
+			Name: "two publishers count a Kyma that neither selects",
+			Series: replace(healthy, ofPublisher+`unreconciled_runtimes{pod="one",job="one",health="NeverReported"}`, "1x200",
+				ofPublisher+`unreconciled_runtimes{pod="two",job="two",health="NeverReported"}`, "1x200"),
+			At:     90 * time.Minute,
+			Firing: []string{"KymaPullRuntimesUnreconciled"},
+		},
+		{
+			Name: "all Kymas are selected",
+			Series: replace(healthy, ofPublisher+`unreconciled_runtimes{pod="one",health="NeverReported"}`, "0x200",
+				ofPublisher+`unreconciled_runtimes{pod="one",health="Silent"}`, "0x200"),
+			At: 90 * time.Minute,
 		},
 		{
 			Name:   "a bundle is refused",

@@ -60,6 +60,35 @@ func TestStatusUIMetricsAndAlertsShowTheSameHealth(t *testing.T) {
 	checkAlerts(t, exportedHealth(t, metrics), attention)
 }
 
+func TestMetricsCountKymaThatNoPublisherSelects(t *testing.T) {
+	one, two := freeAddress(t), freeAddress(t)
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{
+		"--watch-label-selector", "publisher=one", "--metrics-bind-address", one, "--metrics-auth=false", "--set",
+		"report-poll-interval=300ms",
+	}})
+	second, err := f.StartReplica("--watch-label-selector", "publisher=two", "--metrics-bind-address", two)
+	must(t, err)
+	t.Cleanup(func() { must(t, second.Stop()) })
+	for id, publisher := range map[string]string{"first": "one", "second": "two", "third": "three"} {
+		kyma := fleet.NewKyma(id, "regular", "scaler")
+		kyma.Labels["publisher"] = publisher
+		must(t, f.CreateKyma(t.Context(), kyma))
+	}
+	for _, address := range []string{one, two} {
+		until(t, time.Minute, "a publisher counts its Kyma and the Kyma that no publisher selects", func() (bool, string) {
+			text := scraped(t, address, "")
+			scrape, err := alerts.Scraped(strings.NewReader(text))
+			must(t, err)
+			return scrape[fmt.Sprintf(healthSeries, "NeverReported")] == 1 &&
+				scrape[`kyma_pull_publisher_unreconciled_runtimes{health="NeverReported"}`] == 1, text
+		})
+	}
+	const verdict = "3 of 3 runtimes need attention: "
+	if got := newOperator(t, f).run(3, "status", "--exit-code", "--context", "kcp"); !strings.HasPrefix(got, verdict) {
+		t.Errorf("status does not begin with %q:\n%s", verdict, got)
+	}
+}
+
 // createRuntimeForEachHealth adds the runtimes in healthOf and brings each into its state.
 func createRuntimeForEachHealth(t *testing.T, f *fleet.Fleet, o operator) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,8 +27,8 @@ type PlannerOptions struct {
 	Restricted []string
 	// Shards is the number of shards in the fleet.
 	Shards int
-	// Selected is true if a label selector is configured, so that some Kymas do not belong to any shard.
-	Selected bool
+	// Selector selects the Kymas of all shards. Nil selects all Kymas.
+	Selector labels.Selector
 	// PollInterval is the interval at which the shards read a runtime's report.
 	PollInterval time.Duration
 	// AgentPollInterval and ReportInterval are the intervals in the agents' settings, or 0 for the defaults.
@@ -66,7 +67,7 @@ func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 	if err := indexRuntimes(mgr); err != nil {
 		return nil, err
 	}
-	recorder := mgr.GetEventRecorder(eventSource)
+	recorder, all := mgr.GetEventRecorder(eventSource), shard.Share{Selector: o.Selector, Count: o.Shards}
 	p := &Planner{PlannerOptions: o, catalog: &Catalog{
 		Changes: NewChanges(), Reader: mgr.GetClient(), Namespace: o.Namespace, Restricted: o.Restricted,
 		Reconciles: make(chan event.GenericEvent), changed: make(chan event.GenericEvent, 1),
@@ -93,11 +94,12 @@ func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 		}),
 		setUpTrains(mgr, &Trains{
 			client: api, uncached: mgr.GetAPIReader(), events: recorder, catalog: p.catalog, mayWrite: o.MayWrite,
-			now: o.Now, isPartial: o.Selected, interval: min(6*o.PollInterval, trainInterval),
+			now: o.Now, isPartial: all.HasSelector(), interval: min(6*o.PollInterval, trainInterval),
 			isReporting: func(kyma *v1beta2.Kyma) bool { return plan.ShowsReporting(kyma, o.Now()) },
 		}),
 		setUpWatchers(mgr, &Watchers{Client: mgr.GetClient(), Namespace: o.Namespace, now: o.Now}),
 		setUpFinalizers(mgr, recorder),
+		setUpUnreconciled(mgr, o.Namespace, all, o.PollInterval, o.Now),
 	)
 	if err != nil {
 		return nil, err

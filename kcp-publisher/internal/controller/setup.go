@@ -163,7 +163,8 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 		follow := func(ctx context.Context) error { return p.requestEvaluations(ctx, k.Catalog.changed) }
 		return errors.Join(mgr.Add(reportTimesSender{k}), mgr.Add(manager.RunnableFunc(follow)))
 	}
-	return errors.Join(setUpFinalizers(mgr, k.Events), setUpTrains(mgr, &Trains{
+	return errors.Join(setUpFinalizers(mgr, k.Events), setUpUnreconciled(mgr, k.Catalog.Namespace, k.Share,
+		k.PollInterval, k.Now), setUpTrains(mgr, &Trains{
 		client: k.Client, uncached: mgr.GetAPIReader(), events: k.Events, catalog: k.Catalog, mayWrite: k.Publish.MayPush,
 		now: k.Now, isPartial: k.Share.HasSelector(), interval: min(6*k.PollInterval, trainInterval),
 		isReporting: k.isReporting,

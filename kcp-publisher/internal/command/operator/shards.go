@@ -154,7 +154,7 @@ func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease)
 	}
 	options := controller.PlannerOptions{
 		Namespace: f.namespace, Restricted: f.restricted,
-		Shards: f.shards, Selected: s.all.HasSelector(),
+		Shards: f.shards, Selector: s.all.Selector,
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.Poll, ReportInterval: f.settings.Report, TrustAuthors: f.trustAuthors,
 		ReportTimes: s.board.ReportTimes, MayWrite: lease.CheckHeld, Now: time.Now,

@@ -42,6 +42,32 @@ func (s Share) CacheSelector() labels.Selector {
 	return selector.Add(*own)
 }
 
+// IsReconciled reports whether one of the s.Count shards reconciles a Kyma with these labels and this runtime ID.
+// Without its shard label, a Kyma is not in the cache of any shard.
+func (s Share) IsReconciled(kyma map[string]string, runtime string) bool {
+	if s.Count > 1 {
+		s.Number = ShardOf(runtime, s.Count)
+	}
+	return s.CacheSelector().Matches(labels.Set(kyma))
+}
+
+// Others returns a selector that matches the Kymas for which IsReconciled returns false, and possibly more Kymas. It
+// does not match Kymas with the label of a wrong shard, because the planner corrects this label.
+func (s Share) Others() labels.Selector {
+	if s.HasSelector() || s.Count < 2 {
+		return labels.Everything()
+	}
+	values := make([]string, s.Count)
+	for number := range values {
+		values[number] = LabelValue(number, s.Count)
+	}
+	unlabeled, err := labels.NewRequirement(v1beta2.LabelShard, selection.NotIn, values)
+	if err != nil {
+		panic("a shard's label is always valid: " + err.Error())
+	}
+	return labels.NewSelector().Add(*unlabeled)
+}
+
 // IsFirst reports whether this is the first shard, which emits the Events about objects that concern all shards, such
 // as the catalog.
 func (s Share) IsFirst() bool { return s.Number == 0 }

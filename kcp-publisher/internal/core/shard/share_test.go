@@ -120,3 +120,32 @@ func TestSelectorExcludesKymasUnlessEmpty(t *testing.T) {
 		t.Error("a share with a selector: got all Kymas, want selected")
 	}
 }
+
+func TestKymaWithoutItsShardLabelIsNotReconciled(t *testing.T) {
+	const runtime = "r"
+	at, one := ShardOf(runtime, 3), map[string]string{"publisher": "one"}
+	labeled := map[string]string{"publisher": "one", v1beta2.LabelShard: LabelValue(at, 3)}
+	for name, c := range map[string]struct {
+		share Share
+		kyma  map[string]string
+		want  bool
+	}{
+		"whole control plane":                  {Share{}, nil, true},
+		"selected Kyma":                        {Share{Selector: selector(t, "publisher=one")}, one, true},
+		"Kyma that is not selected":            {Share{Selector: selector(t, "publisher=two")}, one, false},
+		"Kyma with its shard label":            {Share{Count: 3}, shardLabel(at, 3), true},
+		"Kyma without a shard label":           {Share{Count: 3}, one, false},
+		"Kyma with the label of another shard": {Share{Count: 3}, shardLabel((at+1)%3, 3), false},
+		"Kyma with a label of six shards":      {Share{Count: 3}, shardLabel(at, 6), false},
+		"selected Kyma with its shard label":   {Share{Selector: selector(t, "publisher=one"), Count: 3}, labeled, true},
+		"labeled Kyma that is not selected":    {Share{Selector: selector(t, "publisher=two"), Count: 3}, labeled, false},
+	} {
+		if got := c.share.IsReconciled(c.kyma, runtime); got != c.want {
+			t.Errorf("%s: got reconciled %t, want %t", name, got, c.want)
+		}
+		listed := c.share.Others().Matches(labels.Set(c.kyma))
+		if wrong := c.kyma[v1beta2.LabelShard] == LabelValue((at+1)%3, 3); !c.want && !wrong && !listed {
+			t.Errorf("%s: the list of other Kymas omits the Kyma", name)
+		}
+	}
+}
