@@ -223,10 +223,14 @@ func (f *createFlags) capabilities() render.Capabilities {
 	return usual
 }
 
-// refusal returns the error for content that agents would refuse. For a chart, this can depend on the agent's cluster.
+// refusal returns the error for content that agents or API servers would refuse. For a chart, the agent's decision can
+// depend on its cluster.
 func (f *createFlags) refusal(files assemble.Files, err error) error {
 	if errors.Is(err, render.ErrNotRun) {
 		return fmt.Errorf("--from %s: the content was not checked: %w", f.from, err)
+	}
+	if errors.Is(err, render.ErrWrongType) {
+		return fmt.Errorf("--from %s: %w", f.from, err)
 	}
 	if !files.IsChart() {
 		return fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)

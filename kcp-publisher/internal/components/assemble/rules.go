@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// checkContent checks the objects and the default CR as agents would in a cluster without CRDs. defaultCR is YAML, or
-// empty. checkContent does not modify the objects.
+// checkContent checks the objects and the default CR as agents and API servers would in a cluster without CRDs.
+// defaultCR is YAML, or empty. checkContent does not modify the objects.
 func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (content.Checked, error) {
 	in := content.Input{Namespace: moduleNamespace}
 	for _, o := range objects {
@@ -25,7 +25,16 @@ func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (conte
 		}
 		in.DefaultCR = cr
 	}
-	return content.Check(in)
+	checked, err := content.Check(in)
+	if err != nil {
+		return content.Checked{}, err
+	}
+	for _, o := range checked.Objects {
+		if err := render.CheckFieldTypes(o); err != nil {
+			return content.Checked{}, err
+		}
+	}
+	return checked, nil
 }
 
 // withNamespace returns a copy of an object with the namespace that an agent would set. It does not change custom
