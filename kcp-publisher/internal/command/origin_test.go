@@ -82,6 +82,11 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 		c.EndReason == "" {
 		t.Errorf("chain of another runtime's bundle: got %+v, %v", c, err)
 	}
+	missing := "sha256:" + strings.Repeat("0", 64)
+	if c, err := asking.ReadChain(t.Context(), kyma(missing)); err != nil || strings.Count(c.EndReason, "000") > 64/3 ||
+		!strings.Contains(c.EndReason, "check that --location is the location of the runtime's publisher") {
+		t.Errorf("chain of a missing bundle: got %+v, %v, want one digest and the cause", c, err)
+	}
 	if c, err := (&published.Flags{}).ReadChain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
 		t.Errorf("chain without --location: got %+v, %v", c, err)
 	}
@@ -99,7 +104,8 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 		}},
 		"a missing bundle is reported as not found": {
 			asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool {
-				return errors.Is(err, store.ErrNotFound)
+				return errors.Is(err, store.ErrNotFound) &&
+					strings.Contains(err.Error(), "/runtimes/berlin: check that --location is the location")
 			},
 		},
 		"a location without a root of trust is a usage error": {

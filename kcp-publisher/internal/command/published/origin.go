@@ -56,7 +56,7 @@ func (f *Flags) ReadOrigins(ctx context.Context, kyma *v1beta2.Kyma, module stri
 	}
 	verified, err := desired.verify(ctx, publishedReference(kyma))
 	if err != nil {
-		return nil, fmt.Errorf("bundle of runtime %s: %w", id, err)
+		return nil, fmt.Errorf("bundle of runtime %s: %w", id, desired.explainMissing(err))
 	}
 	published, err := store.FetchBundle(ctx, desired.repository, verified)
 	if err != nil {
@@ -75,8 +75,12 @@ func (f *Flags) ReadChain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain,
 	if err != nil {
 		return fleet.Chain{}, err
 	}
+	newest := publishedReference(kyma)
 	return fleet.ReadChain(kyma, func(digest string) (bundle.BundleIdentity, error) {
 		verified, err := desired.verify(ctx, digest)
+		if digest == newest {
+			err = desired.explainMissing(err)
+		}
 		if err != nil {
 			return bundle.BundleIdentity{}, fmt.Errorf("bundle %s: %w", digest, err)
 		}
@@ -86,6 +90,7 @@ func (f *Flags) ReadChain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain,
 
 type desiredBundle struct {
 	repository     store.Reader
+	name           string // the location and the name of the repository
 	runtime        string
 	newest, pinned trust.Root
 }
@@ -111,7 +116,7 @@ func (f *Flags) openDesired(ctx context.Context, id string) (desiredBundle, erro
 	if err != nil {
 		return desiredBundle{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
-	return desiredBundle{repository, id, newest, pinned}, nil
+	return desiredBundle{repository, f.Location + "/" + bundle.DesiredRepository(id), id, newest, pinned}, nil
 }
 
 // publishedReference returns the digest of the runtime's published bundle in the Kyma's status. If the status does not
@@ -133,6 +138,16 @@ func (d desiredBundle) verify(ctx context.Context, reference string) (bundle.Ver
 		err = fmt.Errorf("the registry returned bundle %s instead", verified.Digest)
 	}
 	return verified, err
+}
+
+// explainMissing returns an error with the most likely cause if the registry does not contain the published bundle. It
+// returns other errors unchanged.
+func (d desiredBundle) explainMissing(err error) error {
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return fmt.Errorf("%w in %s: check that --location is the location of the runtime's publisher", store.ErrNotFound,
+		d.name)
 }
 
 // DrawOrigins prints the origins of modules as text.
