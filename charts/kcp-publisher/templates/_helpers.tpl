@@ -247,19 +247,20 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- $args | toYaml }}
 {{- end }}
 
-{{/* GOMEMLIMIT of a container: 90 % of its memory limit in Mi or Gi, empty without such a limit. */}}
+{{/* GOMEMLIMIT of a container: percent of its memory limit in Mi or Gi. Empty without such a limit. */}}
 {{- define "kcp-publisher.goMemoryLimit" -}}
-{{- $limit := toString . }}
+{{- $limit := toString .limit }}
 {{- $mebibytes := 0 }}
 {{- if regexMatch "^[0-9]+Mi$" $limit }}{{ $mebibytes = trimSuffix "Mi" $limit | int }}{{ end }}
 {{- if regexMatch "^[0-9]+Gi$" $limit }}{{ $mebibytes = trimSuffix "Gi" $limit | int | mul 1024 }}{{ end }}
-{{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes 90) 100) }}{{ end }}
+{{- if $mebibytes }}{{ printf "%dMiB" (div (mul $mebibytes .percent) 100) }}{{ end }}
 {{- end }}
 
 {{/* Environment variables of the container: extraEnv, and GOMEMLIMIT unless extraEnv sets it. */}}
 {{- define "kcp-publisher.env" -}}
 {{- $env := list }}
-{{- $limit := dig "limits" "memory" "" (default dict .resources) | include "kcp-publisher.goMemoryLimit" }}
+{{- $memory := dig "limits" "memory" "" (default dict .resources) }}
+{{- $limit := include "kcp-publisher.goMemoryLimit" (dict "limit" $memory "percent" (default 90 .percent)) }}
 {{- $own := false }}
 {{- range .extraEnv }}{{ if eq .name "GOMEMLIMIT" }}{{ $own = true }}{{ end }}{{ end }}
 {{- if and $limit (not $own) }}{{ $env = append $env (dict "name" "GOMEMLIMIT" "value" $limit) }}{{ end }}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/component"
 )
@@ -144,6 +145,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if len(os.Args) == 2 && os.Args[1] == moduleinput.UsedCommand {
+		os.Exit(Execute("v0.0.0-test", os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }

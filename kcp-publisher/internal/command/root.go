@@ -68,7 +68,7 @@ func newProgram(version string) *cobra.Command {
 		}
 		root.AddCommand(part.commands...)
 	}
-	root.AddCommand(component.NewRender())
+	root.AddCommand(component.NewRender(), component.NewUsedImages())
 	cli.UseLogins(root, cloudlogin.NewLogin)
 	cli.CompleteConnections(root)
 	return root

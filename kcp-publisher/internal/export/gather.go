@@ -33,6 +33,9 @@ type Options struct {
 	// Rendering finds the images that a module uses but its component does not list. If it is nil, these images are
 	// omitted.
 	Rendering Rendering
+	// MaxRenderings limits the concurrent calls of Rendering, because each one needs up to 512 MiB of memory. Defaults
+	// to 4.
+	MaxRenderings int
 	// UsedCache caches the images that Rendering finds.
 	UsedCache UsedCache
 	// KubernetesVersion is the Kubernetes version for rendering charts. If it is empty, the version in each runtime's

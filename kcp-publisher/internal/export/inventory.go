@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	goruntime "runtime"
@@ -104,8 +105,8 @@ func (g *gatherer) findContent(
 	return inventory.Content{}, false
 }
 
-// maxRenderings limits the concurrent renderings, because each one is a process with up to 512 MiB of memory.
-const maxRenderings = 4
+// defaultMaxRenderings is the default of Options.MaxRenderings.
+const defaultMaxRenderings = 4
 
 // renderAll renders several modules of a bundle at the same time and caches the results for contentOf. contentOf
 // reports the errors.
@@ -114,7 +115,7 @@ func (g *gatherer) renderAll(
 	versions map[inventory.Module][]string,
 ) {
 	var group errgroup.Group
-	group.SetLimit(min(goruntime.GOMAXPROCS(0), maxRenderings))
+	group.SetLimit(min(goruntime.GOMAXPROCS(0), cmp.Or(g.MaxRenderings, defaultMaxRenderings)))
 	for _, m := range b.State.All() {
 		of := inventory.Module{Name: m.Module, Version: m.Version}
 		if !slices.Contains(modules, of) {

@@ -121,7 +121,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an agent of an earlier version": {
 			`echo 'skr-agent: there is no command used-images' >&2; exit 2`,
-			"set --renderer to an skr-agent of this version",
+			"remove --renderer, or set it to an skr-agent of this version",
 		},
 		"a program that fails":          {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
 		"a program without output":      {`true`, "read the output of"},

@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 	maxErrorOutputBytes = 4 << 10
 )
 
-// Renderer renders modules with an skr-agent program, in a separate process with an empty environment.
+// Renderer renders modules with a kcp-publisher or skr-agent program, in a separate process with an empty environment.
 type Renderer struct{ Program string }
 
 // Images runs the program and returns the images that a module uses.
@@ -34,7 +35,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 	}
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
-	child := exec.CommandContext(limited, r.Program, "used-images")
+	child := exec.CommandContext(limited, r.Program, moduleinput.UsedCommand)
 	output, errorOutput := &bounded.Buffer{MaxBytes: airgap.MaxUsedResponseBytes, Full: cancel},
 		&bounded.Buffer{MaxBytes: maxErrorOutputBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(request), output, errorOutput
@@ -51,7 +52,8 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == cli.ExitUsage: // the program does not have the command
 		return nil,
-			fmt.Errorf("%s does not support rendering: set --renderer to an skr-agent of this version", r.Program)
+			fmt.Errorf("%s does not support rendering: remove --renderer, or set it to an skr-agent of this version",
+				r.Program)
 	case err != nil:
 		first, _, _ := strings.Cut(errorOutput.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
@@ -16,6 +17,18 @@ func NewRender() *cobra.Command {
 		Use: RenderCommand, Short: "render the content on standard input", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return render.Child(cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
+		},
+	}
+}
+
+// NewUsedImages returns the hidden command that finds the images of a module. The commands that list images start this
+// program with the command, because a child process has limited time and memory.
+func NewUsedImages() *cobra.Command {
+	return &cobra.Command{
+		Use: moduleinput.UsedCommand, Short: "list the images of the module on standard input", Hidden: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return moduleinput.AnswerUsedRequest(cmd.Context(), cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()), RenderCommand)
 		},
 	}
 }

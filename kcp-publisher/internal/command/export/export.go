@@ -251,10 +251,10 @@ func (e exportResult) drawModules(out io.Writer) {
 	}
 	if len(none) > 0 {
 		cli.Printf(out, "no images of %s are included: their components list no images, and they were not rendered; "+
-			"set --renderer to an skr-agent program\n", strings.Join(none, ", "))
+			"remove --renderer none\n", strings.Join(none, ", "))
 	}
 	if len(listed) > 0 {
 		cli.Printf(out, "only the listed images of %s are included, because the modules were not rendered; "+
-			"set --renderer to an skr-agent program\n", strings.Join(listed, ", "))
+			"remove --renderer none\n", strings.Join(listed, ", "))
 	}
 }

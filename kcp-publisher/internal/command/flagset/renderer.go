@@ -24,8 +24,8 @@ func (f *RenderingFlags) Add(flags *pflag.FlagSet, when string) {
 		&f.renderer,
 		"renderer",
 		"",
-		when+"path to the skr-agent program that renders modules to find their images; default: skr-agent "+
-			"next to this program or in $PATH; none uses only the images that modules list",
+		when+"path to an skr-agent program that renders modules to find their images; default: this program; none "+
+			"uses only the images that modules list",
 	)
 	flags.StringVar(&f.Kubernetes, "kubernetes-version", "",
 		when+"Kubernetes version to render charts for, such as v1.36.3; default: the version that each runtime "+
@@ -48,15 +48,7 @@ func (f *RenderingFlags) Program() (string, error) {
 	if f.renderer != "" {
 		return exec.LookPath(f.renderer)
 	}
-	if self, err := os.Executable(); err == nil {
-		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), "skr-agent")); err == nil {
-			return beside, nil
-		}
-	}
-	if program, err := exec.LookPath("skr-agent"); err == nil {
-		return program, nil
-	}
-	return "", nil
+	return os.Executable()
 }
 
 // UsedCache returns the cache of rendered images in dir. Its entries are valid only for this renderer program, which is
@@ -97,6 +89,6 @@ func UnconfinedWarning(system string) string {
 	if system == "linux" {
 		return ""
 	}
-	return "modules are rendered without a memory limit, because only Linux confines skr-agent's renderer: export " +
+	return "modules are rendered without a memory limit, because only Linux confines the renderer: export " +
 		"untrusted modules on Linux or with --renderer=none"
 }

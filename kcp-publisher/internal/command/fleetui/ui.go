@@ -213,8 +213,8 @@ func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report
 	return report.Report, err
 }
 
-// addContents sets the function that finds the images of module versions. Without a renderer, it finds only images that
-// modules list.
+// addContents sets the function that finds the images of module versions. With --renderer none, it finds only images
+// that modules list.
 func (f *uiFlags) addContents(options *ui.Options, log logr.Logger) error {
 	program, err := f.rendering.Program()
 	if err != nil {
@@ -236,6 +236,9 @@ func (f *uiFlags) addContents(options *ui.Options, log logr.Logger) error {
 		}
 		source.Rendering, source.KubernetesVersion = flagset.NewRendering(program), f.rendering.Kubernetes
 		source.UsedCache = rendered
+		if f.signIn.enabled() {
+			source.MaxRenderings = 1 // the chart's memory limit leaves room for one rendering
+		}
 		return export.Contents(ctx, source, runtimes)
 	}
 	return nil

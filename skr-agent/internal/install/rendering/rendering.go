@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/images"
+	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
@@ -74,62 +75,24 @@ func (r Renderer) Module(
 func (r Renderer) input(
 	ctx context.Context, m *v1beta2.Manifest, capabilities func() (render.Capabilities, error),
 ) (render.Input, *outcome.Finding, error) {
-	sources := inputSources{
-		load: func(blob digest.Digest) ([]byte, *outcome.Finding, error) {
+	sources := moduleinput.Sources{
+		Load: func(blob digest.Digest) ([]byte, *moduleinput.Problem, error) {
 			data, err := r.Content.Load(ctx, blob)
 			switch {
 			case errors.Is(err, contentstore.ErrMissing):
-				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentMissing, Message: err.Error()}, nil
+				return nil, &moduleinput.Problem{Reason: v1beta2.ReasonContentMissing, Message: err.Error()}, nil
 			case errors.Is(err, contentstore.ErrBroken):
-				return nil, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
+				return nil, &moduleinput.Problem{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 			}
 			return data, nil, err
 		},
-		capabilities: capabilities,
+		Capabilities: capabilities,
 	}
-	return sources.input(m, r.Namespace)
-}
-
-// inputSources loads the parts of a rendering input that are not in the Manifest.
-type inputSources struct {
-	load         func(digest.Digest) ([]byte, *outcome.Finding, error)
-	capabilities func() (render.Capabilities, error)
-}
-
-func (s inputSources) input(
-	m *v1beta2.Manifest, namespace string,
-) (in render.Input, problem *outcome.Finding, err error) {
-	var source v1beta2.ImageSpec
-	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
-		return in, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: "spec.install.source: " + err.Error()}, nil
+	in, problem, err := sources.Input(m, r.Namespace)
+	if problem != nil {
+		return in, &outcome.Finding{Reason: problem.Reason, Message: problem.Message}, nil
 	}
-	if in.Substitute, problem = valuesOf(m); problem != nil {
-		return in, problem, nil
-	}
-	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), namespace
-	in.Content, problem, err = s.content(source, "spec.install.source")
-	if problem != nil || err != nil || source.Type != v1beta2.HelmChart {
-		return in, problem, err
-	}
-	if m.Spec.Config != nil {
-		if in.Values, problem, err = s.content(*m.Spec.Config, "spec.config"); problem != nil || err != nil {
-			return in, problem, err
-		}
-	}
-	in.Kubernetes, err = s.capabilities()
 	return in, nil, err
-}
-
-// content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
-func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *outcome.Finding, error) {
-	blob := digest.Digest(source.Ref)
-	if err := blob.Validate(); err != nil {
-		return nil, &outcome.Finding{
-			Reason:  v1beta2.ReasonSourceBroken,
-			Message: fmt.Sprintf("%s.ref: invalid digest %q: %v", field, source.Ref, err),
-		}, nil
-	}
-	return s.load(blob)
 }
 
 // redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's
@@ -200,22 +163,6 @@ func distinct(uses []images.Use) int {
 	}
 	slices.Sort(all)
 	return len(slices.Compact(all))
-}
-
-// valuesOf returns the runtime's values that a module uses. The finding reports an undefined or invalid value.
-func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *outcome.Finding) {
-	values, err := bundle.ParseModuleValues(m.Annotations[v1beta2.AnnotationValues])
-	if err != nil {
-		return nil, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: fmt.Sprintf("annotation %s: %v",
-			v1beta2.AnnotationValues, err)}
-	}
-	if err := bundle.UndefinedValues(m.Module(), values.UndefinedNames()); err != nil {
-		return nil, &outcome.Finding{Reason: v1beta2.ReasonValueUndefined, Message: err.Error()}
-	}
-	if err := bundle.InvalidValues(m.Module(), values.InvalidRefs(), m.Spec.Resource); err != nil {
-		return nil, &outcome.Finding{Reason: v1beta2.ReasonValueInvalid, Message: err.Error()}
-	}
-	return values, nil
 }
 
 // defaultCRWith returns the default CR with the runtime's values, or nil if the Manifest has no default CR.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 )
 
 func TestTypedValueIsInsertedIntoTheDefaultCR(t *testing.T) {
@@ -14,15 +15,15 @@ func TestTypedValueIsInsertedIntoTheDefaultCR(t *testing.T) {
 		"kind": "Scaler", "spec": map[string]any{"replicas": "${kyma-pull.dev/values.size:int}"},
 	}}}}
 	m.Name, m.Annotations = "scaler", map[string]string{v1beta2.AnnotationValues: `{"size:int":"3"}`}
-	values, problem := valuesOf(m)
-	require.Nil(t, problem)
+	values, invalid := moduleinput.Values(m)
+	require.Nil(t, invalid)
 	cr, problem := defaultCRWith(m, values)
 	require.Nil(t, problem)
 	require.Equal(t, map[string]any{"replicas": int64(3)}, cr.Object["spec"])
 
 	m.Annotations[v1beta2.AnnotationValues] = `{"size:int":"three"}`
-	_, problem = valuesOf(m)
-	require.Equal(t, v1beta2.ReasonValueInvalid, problem.Reason)
-	require.Contains(t, problem.Message,
+	_, invalid = moduleinput.Values(m)
+	require.Equal(t, v1beta2.ReasonValueInvalid, invalid.Reason)
+	require.Contains(t, invalid.Message,
 		"module scaler: value size must be an integer, such as 3 (default CR: spec.replicas)")
 }

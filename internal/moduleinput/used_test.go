@@ -1,4 +1,4 @@
-package rendering
+package moduleinput
 
 import (
 	"context"
