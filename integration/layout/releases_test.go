@@ -1,29 +1,52 @@
 package layout
 
 import (
-	"os"
-	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
+// releasedVersions returns the versions of the supported releases.
+func releasedVersions(t *testing.T) (versions []string) {
+	t.Helper()
+	for line := range strings.Lines(readFile(t, "integration", "scenario", "testdata", "releases.txt")) {
+		version, _, _ := strings.Cut(line, " ")
+		if !strings.HasPrefix(line, "#") && strings.TrimSpace(version) != "" {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// nextVersion returns the version that the tutorial builds from the checkout.
+func nextVersion(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^VERSION=(\S+) `).FindStringSubmatch(
+		readFile(t, "docs", "tutorials", "first-clusters.md"))
+	if found == nil {
+		t.Fatal("the tutorial sets no VERSION")
+	}
+	return found[1]
+}
+
 // The tutorial builds a release from the checkout. A version that is already released has other content.
 func TestTutorialBuildsNoReleasedVersion(t *testing.T) {
-	released, err := os.ReadFile(filepath.Join("..", "scenario", "testdata", "releases.txt"))
-	if err != nil {
-		t.Fatal(err)
+	released := releasedVersions(t)
+	if version := nextVersion(t); len(released) == 0 || slices.Contains(released, version) {
+		t.Errorf("the tutorial builds version %s, and the releases are %q: use the next version", version, released)
 	}
-	tutorial, err := os.ReadFile(filepath.Join("..", "..", "docs", "tutorials", "first-clusters.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(released)) {
-		version, _, _ := strings.Cut(line, " ")
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(version) == "" {
-			continue
-		}
-		if strings.Contains(string(tutorial), "VERSION="+version+" ") {
-			t.Errorf("the tutorial builds version %s, which is a release: use the next version", version)
+}
+
+// A release replaces both versions. In a checkout, they are the default tag of the image, and the notes after an
+// installation refer to the CRDs of this version.
+func TestChartsHaveTheVersionOfTheNextRelease(t *testing.T) {
+	want := nextVersion(t)
+	for _, name := range []string{"kcp-publisher", "skr-agent"} {
+		found := regexp.MustCompile(`(?m)^(?:version|appVersion): (\S+)$`).FindAllStringSubmatch(
+			readFile(t, "charts", name, "Chart.yaml"), -1)
+		if len(found) != 2 || found[0][1] != want || found[1][1] != want {
+			t.Errorf("chart %s: got version and appVersion %q, want %s", name, found, want)
 		}
 	}
 }
