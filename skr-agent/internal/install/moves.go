@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func (pl *planner) yield(
 	return nil
 }
 
-// partners returns the Manifests of modules, except Manifests that are being removed.
+// partners returns the Manifests of modules, sorted by name, except Manifests that are being removed.
 func (pl *planner) partners(
 	ctx context.Context, m *v1beta2.Manifest, modules []string, current *v1beta2.Manifest,
 ) ([]*v1beta2.Manifest, error) {
@@ -79,6 +80,7 @@ func (pl *planner) partners(
 			partners = append(partners, other)
 		}
 	}
+	slices.SortFunc(partners, func(a, b *v1beta2.Manifest) int { return cmp.Compare(a.Name, b.Name) })
 	return partners, nil
 }
 
