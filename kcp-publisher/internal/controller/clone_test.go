@@ -54,7 +54,7 @@ func TestStatesOfACloneAreShown(t *testing.T) {
 	if got := report(v1beta2.StateProcessing); got.Modules[0].State != v1beta2.StateProcessing {
 		t.Errorf("after a restart: got modules %+v, want the reported state Processing", got.Modules)
 	}
-	// The publisher cannot accept the runtime's bundle, for example because its key was rotated.
+	// The new process cannot verify the bundle in the registry, for example because the publisher key was rotated.
 	w.restart()
 	desired, err := w.place.Repository(t.Context(), bundle.DesiredRepository(name))
 	w.must(err)

@@ -71,7 +71,8 @@ func (r *reportReader) askDigest(
 	return newest
 }
 
-// isAnnounced reports whether a notification has announced a newer report than the known one, which must be fetched.
+// isAnnounced reports whether a notification has announced a newer report than the known one, so that the newer
+// report must be fetched.
 func (r *reportReader) isAnnounced(kyma *v1beta2.Kyma, known fleetstate.Report) bool {
 	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
 	return record.NotifiedCount != known.NotifiedCount && !record.MustHoldReports(r.now())
@@ -108,7 +109,7 @@ func (r *reportReader) fetchReport(
 			reporter.LastSequence = max(reporter.LastSequence, last.Sequence) // the Kyma's status may contain an older number
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		// The status already contains this report's data, so it does not need a check.
+		// The status already contains this report's data, so the report does not need a check.
 		reporter.Known = digest.Digest(status.Observed.Report)
 	}
 	known := before.Digest

@@ -16,8 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// The test draws Secrets of the control plane. The agent must be able to open the sealed Secrets. It gets each Secret,
-// or an error contains its name, and a valid Secret does not depend on the others unless the bundle is full.
+// The test generates random Secrets in the control plane. The agent must be able to open the sealed Secrets. If a
+// Secret is not in the bundle, an error must name it. Other Secrets must not keep a valid Secret out of a bundle that
+// is not full.
 func TestAgentsCanOpenAllSealedSecrets(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -156,8 +156,8 @@ func (k *Kymas) setUpShared(mgr ctrl.Manager) error {
 	)
 }
 
-// setUpPlanning adds the controllers that run only once per fleet. In a shard, it adds the connection to the planner
-// instead, which runs these controllers.
+// setUpPlanning adds the controllers that run only once per fleet. In a shard, it instead adds the connection to the
+// planner, which runs these controllers.
 func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	if p := k.Planner; p != nil {
 		follow := func(ctx context.Context) error { return p.requestEvaluations(ctx, k.Catalog.changed) }

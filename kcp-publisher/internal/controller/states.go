@@ -236,8 +236,8 @@ func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 type totalCounts struct {
 	// failing is the number of runtimes with a Backoff.
 	counted, pending, failing int
-	// lastReport is the oldest among all runtimes' last report times. pendingSince is the time since which a runtime
-	// has been waiting the longest for its next bundle.
+	// lastReport is the oldest among all runtimes' last report times. pendingSince is when the longest-waiting runtime
+	// started to wait for its next bundle.
 	lastReport, pendingSince time.Time
 	ready                    bool
 }

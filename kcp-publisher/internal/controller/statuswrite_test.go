@@ -160,8 +160,8 @@ func TestStatusWriteReturnsOnlyTheMetadata(t *testing.T) {
 	}
 }
 
-// An outdated status is a conflict, whatever another client has changed. Otherwise, the publisher would write a status
-// with an error, as for a status that the API server refuses.
+// A write of an outdated status must fail with a conflict, whatever another client has changed. With another error,
+// the publisher would treat the status as refused by the API server, and write a status with the error.
 func TestOutdatedStatusWriteIsAConflict(t *testing.T) {
 	w := newStatusWorld(t)
 	kyma := w.createKyma()

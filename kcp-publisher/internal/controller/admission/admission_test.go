@@ -68,7 +68,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		if changed {
 			renewals++
 		}
-		// During a renewal, clients with the old CA must accept the new certificate, and the reverse.
+		// During a renewal, clients with the old CA must accept the new certificate, and vice versa.
 		for what, c := range map[string]struct {
 			authorities []byte
 			served      map[string][]byte

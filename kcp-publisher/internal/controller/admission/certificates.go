@@ -54,7 +54,7 @@ func (c *certificates) ensure(ctx context.Context) (authorities []byte, err erro
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica created or changed the Secret at the same time. Use its certificates if they are valid.
+		// Another replica created or changed the Secret at the same time. Use the Secret's certificates if they are valid.
 	}
 	return nil, err
 }

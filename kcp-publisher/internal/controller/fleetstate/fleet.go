@@ -201,8 +201,8 @@ type Runtime struct {
 	pushLimit *rate.Limiter
 	// CountedSeries contains the metrics that count this runtime.
 	CountedSeries CountedSeries
-	// WrittenKyma is the Kyma as this process last wrote it, if the write added versions that rollouts selected to the
-	// status. It is nil as soon as the cache contains this status.
+	// WrittenKyma is the Kyma as this process last wrote it, if the write added rollout-selected versions to the status.
+	// It is nil as soon as the cache contains this status.
 	WrittenKyma *v1beta2.Kyma
 	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the
 	// Kyma uses it.

@@ -9,17 +9,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A hint is a runtime ID: this process has received a notification about a new report from this runtime. Another
-// process may be responsible for the runtime, so each process writes its hints to the ConfigMap, at most once per
-// hintsInterval. It removes them after hintsKept, when every process has read them. If a hint is lost, the responsible
-// process reads the report at its next poll.
+// A hint is a runtime ID. It means that this process has received a notification about a new report from the runtime.
+// Another process may be responsible for the runtime, so each process writes its hints to the ConfigMap, at most once
+// per hintsInterval. The process removes them after hintsKept, when every other process has read them. If a hint is
+// lost, the responsible process reads the report at its next poll.
 const hintsInterval, hintsKept = time.Second, 3 * time.Second
 
 // maxKeptHints is the maximum number of messages from one process in the ConfigMap.
 const maxKeptHints = int(hintsKept/hintsInterval) + 1
 
-// outbox contains the hints that this process must send or has sent recently. For each other process, it also contains
-// the number of the last hints that this process has received.
+// outbox contains the hints that this process must send or has sent recently. For each other process, it also
+// contains the number of the last message that this process has received.
 type outbox struct {
 	waiting shard.Waiting
 	sent    []shard.Hints

@@ -40,7 +40,7 @@ func findHeld(k *kymaState) *finding {
 	return nil
 }
 
-// addApproval adds advice to f if a wave of the rollout waits for approval: the command that approves the wave.
+// addApproval sets the advice in f to the command that approves a wave, if a wave of the rollout waits for approval.
 func addApproval(f *finding, m *v1beta2.ModuleStatus, hold plan.VersionHold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })

@@ -16,7 +16,8 @@ type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running contain fields of the Kyma's status.
 	Runtime, State, HealthyUntil, Running string
-	// ReportTime is the time of the last report by the runtime's clock. It is empty for a CRD without this column.
+	// ReportTime is the time of the last report, according to the runtime's clock. It is empty for a CRD without this
+	// column.
 	ReportTime string
 	// Skip is the value of the label that suspends the Kyma. Deleted is the Kyma's deletion timestamp.
 	Skip, Deleted                                  string

@@ -140,7 +140,8 @@ const (
 	VersionRejected Situation = "VersionRejected"
 	// PolicyInvalid means that a RolloutPolicy is invalid, so rollouts with this policy cannot start.
 	PolicyInvalid Situation = "PolicyInvalid"
-	// PolicyUnmatched means that no module of the catalog has a name in a RolloutPolicy, so it has no effect.
+	// PolicyUnmatched means that the catalog contains none of the modules that a RolloutPolicy names, so the policy has
+	// no effect.
 	PolicyUnmatched Situation = "PolicyUnmatched"
 	// TrainBlocked means that a promotion train cannot promote a version until an operator resolves a problem.
 	TrainBlocked Situation = "TrainBlocked"

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is an agent's report. The time after plus one second separates it from the previous report.
+// claim is an agent's report. It arrives one second later than the previous report, plus the duration in the field
+// after.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool

@@ -100,10 +100,10 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 	}
 }
 
-// reportedModules returns the modules of the previous status with the states in the report, and the reasons of their
-// problems. published is the status of the bundle in the facts. If the report is about a different module version, the
-// module can only get a worse state. A module that could not be resolved before keeps its state, because modules have
-// not been resolved since then. changed is true if a module differs from the previous status.
+// reportedModules returns the modules of the previous status with the states in the report, and the reasons for their
+// problems. published is the status of the bundle in the facts. If the report is about a different module version,
+// the module can only get a worse state. A module that could not be resolved before keeps its state, because modules
+// have not been resolved since then. changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, published v1beta2.PublishedBundle, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {

@@ -20,7 +20,7 @@ var hostileParts = []string{
 	"image:", "fleet", " ", "\xff", "../", "?tag=x&", "%00", strings.Repeat("x", 300), "]]>", "<b>",
 }
 
-// Images, modules and problems contain hostile texts. The bills of materials must still be valid, with one component
+// Images, modules and problems contain hostile text. The bills of materials must still be valid, with one component
 // for each image and module version.
 func TestHostileTextsDoNotForgeBillsOfMaterials(t *testing.T) {
 	random := rand.New(rand.NewPCG(44, 3))

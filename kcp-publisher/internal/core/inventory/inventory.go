@@ -256,8 +256,8 @@ func matchesImage(text, query string) bool {
 	return matchesReference(named, wanted)
 }
 
-// withCanonicalHost returns the reference with the registry's host in lower case and without the default port, because
-// a different spelling of the host is the same registry.
+// withCanonicalHost returns the reference with the registry's host in lower case and without the default port,
+// because different spellings of the host identify the same registry.
 func withCanonicalHost(named reference.Named) reference.Named {
 	host := reference.Domain(named)
 	canonical := strings.TrimSuffix(strings.ToLower(host), ":443")

@@ -172,7 +172,7 @@ func (s *ruleSet) addObject(o *unstructured.Unstructured, modules []*unstructure
 			newRule("keda.sh", []string{"scaledobjects"}, nil, "list"))
 	}
 	if gvk.Group == "" && gvk.Kind == "PersistentVolumeClaim" {
-		// A claim can wait for its first Pod, depending on its StorageClass.
+		// Depending on its StorageClass, a PersistentVolumeClaim can wait for its first Pod.
 		s.addRules("", newRule("storage.k8s.io", []string{"storageclasses"}, nil, "list"))
 	}
 	if account := o.GetAnnotations()[corev1.ServiceAccountNameKey]; isSecret(gvk) && account != "" {

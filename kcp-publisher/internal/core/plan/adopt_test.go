@@ -371,7 +371,8 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	}
 }
 
-// These two fields must be in the status, so that operators can read them without access to the registry.
+// The commit and the certificate must be in the status, so that operators can read them without access to the
+// registry.
 func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.StatusEntry(); record.Commit != "" || record.Certificate != nil {

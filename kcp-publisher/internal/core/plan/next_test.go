@@ -250,7 +250,7 @@ func TestSequencesIncreaseAfterRegistryDataLoss(t *testing.T) {
 	}
 }
 
-// An attacker has published a bundle with the highest possible sequence number with a stolen publisher key.
+// An attacker with a stolen publisher key has published a bundle with the highest possible sequence number.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1

@@ -70,9 +70,9 @@ func (p *PublishedBundle) StatusEntry() v1beta2.PublishedBundle {
 	}
 }
 
-// publishedChannels returns the channels of the modules in the last bundle. A module has another channel than its
-// request if the requested channel does not exist. The status of a module that waits for its maintenance window
-// contains the channel of an earlier bundle.
+// publishedChannels returns the channels of the modules in the last bundle. A module's channel differs from the
+// requested channel if the requested one does not exist. publishedChannels omits modules that wait for their
+// maintenance window, because their status contains the channel in an earlier bundle.
 func publishedChannels(kyma *v1beta2.Kyma) map[string]string {
 	channels := map[string]string{}
 	for _, m := range kyma.Status.Modules {

@@ -115,7 +115,7 @@ func (a Adoption) isRestored(r Runtime) bool {
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
 // not contain. The module may then be removed because it is not mandatory anymore. While such a removal waits for
-// approval, later calls return the same.
+// approval, later calls return the same result.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
 		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {

@@ -58,7 +58,7 @@ type Fleet struct {
 	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without approval within Limits.Window.
 	Recent []Removal
-	// RecentUnrecorded contains the removals that Recent omits, of modules that were known only from reports.
+	// RecentUnrecorded contains the other recent removals: those of modules that were known only from reports.
 	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool

@@ -121,8 +121,8 @@ type Result struct {
 	// Unsupported lists features that a module requires but the agent does not support, sorted.
 	Unsupported []bundle.Feature
 	// triedManifests contains manifests of promoted versions that a rollout does not install yet because an earlier
-	// attempt to resolve them failed. They are not published, but only checked: can the versions be resolved now, and
-	// would they fit into the bundle?
+	// attempt to resolve them failed. They are not published. Resolve only checks whether the versions can be resolved
+	// now and would fit into the bundle.
 	triedManifests []bundle.Manifest
 }
 

@@ -166,7 +166,8 @@ func (w *wave) unreadMessage() string {
 }
 
 // isProvenWithout reports whether minReady lets the wave continue without the runtimes whose checks have not passed
-// in time, or whose agents do not support checks. Otherwise, a single runtime could stop the rollout for all.
+// in time, or whose agents do not support checks. Without this exception, a single runtime could stop the rollout for
+// all.
 func (w *wave) isProvenWithout() bool {
 	return w.minReady >= 0 && w.updated >= max(w.minReady, 1) && w.measuring == w.overdue && len(w.failedEarlier) == 0
 }

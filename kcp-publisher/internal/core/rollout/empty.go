@@ -66,9 +66,9 @@ func (p *plan) isSoaked(m *member, r *Runtime) bool {
 }
 
 // isUnshownWave reports whether a wave is empty and shows nothing about the version. A wave without runtimes never
-// proves the version, however it became empty. The exceptions are a wave whose substitutes have shown that the version
-// works, a decision of an operator, a version that an earlier rollout proved, and a wave before which no other runtimes
-// wait.
+// proves the version, however it became empty. isUnshownWave returns false if the wave's substitutes have shown that
+// the version works, if an operator continued without the wave, if an earlier rollout proved the version, or if no
+// runtime waits for a later wave.
 func (p *plan) isUnshownWave(number int) bool {
 	w := &p.waves[number]
 	if w.total+w.unaffected > 0 || w.substitutes.shown > 0 {

@@ -107,8 +107,8 @@ func keptVersion(good, own string) string {
 // PlannedRemoval is the Decision about a removal that waits until the publisher has created its Rollout.
 var PlannedRemoval = Decision{HeldReason: "the publisher plans the rollout of the removal"}
 
-// Select returns the entry of a runtime's status for a module that this Gate's rollout selected. issued is the time of
-// the bundle.
+// Select returns the entry in a Kyma's status for a module whose version this Gate's rollout selected. issued is the
+// time of the bundle.
 func (g *Gate) Select(issued time.Time) v1beta2.GivenVersion {
 	return v1beta2.GivenVersion{Rollout: g.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
 }
@@ -242,7 +242,8 @@ func (g *Gate) isWaveEnded(d Decision) bool {
 	return d.Checks > 0 && d.Checks <= len(g.endedWaves) && g.endedWaves[d.Checks-1]
 }
 
-// HasWaveEnded reports whether the wave has ended in which a rollout gave a version of a track to a runtime.
+// HasWaveEnded reports whether a runtime's wave has ended in the rollout that installed a version of a track. given
+// is the entry in the Kyma's status. HasWaveEnded returns false if another rollout or another version followed.
 func (g Gates) HasWaveEnded(track Track, runtime string, given v1beta2.GivenVersion, version string) bool {
 	gate := g[track]
 	if gate == nil || gate.rollout != given.Rollout || gate.to != version {

@@ -91,7 +91,8 @@ func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGoodVersion returns the version to which runtimes return if the promotion after the rollout before fails.
+// lastGoodVersion returns the version to which runtimes return if the next promotion fails. before is the track's
+// previous rollout.
 //   - If a version was published without a policy after the previous rollout, it is that version.
 //   - If every runtime has the promoted version of the previous rollout, except deferred runtimes, it is that version.
 //   - Otherwise, it is the last good version of the previous rollout.

@@ -59,8 +59,8 @@ func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	r.IsActive = true
 }
 
-// recordAllowedVersion writes the version that all runtimes can have without a rollout to the status of an ended
-// Rollout. An empty version means the version that this Rollout promoted.
+// recordAllowedVersion writes to the status of an ended Rollout the version that all runtimes can have without a
+// rollout. An empty version means the version that this Rollout promoted.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{ChannelVersion: version, Now: now})
 	p.recordRelease()
@@ -68,7 +68,7 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	return r.updateEnded(ended, p.status)
 }
 
-// recordSuccess writes that all runtimes can have the promoted version to the status of a successful Rollout. Shortly
+// recordSuccess writes to the status of a successful Rollout that all runtimes can have the promoted version. Shortly
 // after the end of the Rollout, it also writes the final values of its checks.
 func (r *Round) recordSuccess(ended *fleet.Rollout, runtimes []Runtime, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{Now: now, places: r.places})

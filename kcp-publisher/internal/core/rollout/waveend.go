@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// finalValuesWithin is the time after the end of a successful rollout in which its status still takes over the values
-// that the Kymas of the last wave record at the end of the wave.
+// finalValuesWithin is how long a successful rollout still copies its checks' final values to its status. The Kymas
+// record these values at the end of the last wave.
 const finalValuesWithin = 5 * time.Minute
 
 // takesFinalValues reports whether the Kymas may still record the final values of the checks of a successful rollout.
@@ -18,8 +18,8 @@ func takesFinalValues(r *fleet.Rollout, now time.Time) bool {
 		slices.ContainsFunc(s.Waves, func(w fleet.WaveStatus) bool { return len(w.Checks) > 0 })
 }
 
-// recordFinalValues writes the values that the runtimes' Kymas recorded at the end of the last wave to the status of a
-// successful rollout.
+// recordFinalValues copies to the status of a successful rollout the values that the runtimes' Kymas recorded at the
+// end of the last wave.
 func (p *plan) recordFinalValues(runtimes []Runtime) {
 	if len(p.status.Waves) != len(p.spec.Waves) || CheckCourse(p.spec.Course) != nil {
 		return

@@ -59,7 +59,7 @@ func CheckApprovals(data []byte, digest string) error {
 	return nil
 }
 
-// DecodeApprovals parses the result of Encode. Empty data does not contain approval.
+// DecodeApprovals parses the result of Encode. Empty data contains no approvals.
 func DecodeApprovals(data []byte) (a Approvals, err error) {
 	if len(data) == 0 {
 		return Approvals{}, nil

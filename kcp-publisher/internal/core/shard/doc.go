@@ -1,6 +1,6 @@
 // Package shard divides the runtimes of a fleet among several publisher processes. It does not perform I/O.
 //
-// There is a fixed number of shards. A hash of the runtime ID assigns each runtime to a shard. Each shard has a Lease,
+// The number of shards is fixed. A hash of the runtime ID assigns each runtime to a shard. Each shard has a Lease,
 // and the process that holds the Lease publishes the shard's bundles. One more Lease selects the planner process. The
 // planner writes Rollouts and the shard label of each Kyma. It announces the control plane objects that it has
 // processed.

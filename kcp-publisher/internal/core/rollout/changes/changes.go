@@ -49,7 +49,7 @@ func Between(before, after fleet.RolloutStatus) []Change {
 		}
 	}
 	if after.State != fleet.RolloutStopped && after.State != fleet.RolloutRollingBack {
-		all = append(all, failedChecks(before, after)...) // otherwise, the message of the state contains the checks
+		all = append(all, failedChecks(before, after)...) // Stopped and RollingBack have a message with the checks
 	}
 	if after.State == before.State || before.State == "" && after.State == fleet.RolloutProgressing {
 		return all
