@@ -21,24 +21,24 @@ type awsLibrary struct {
 	client *http.Client
 }
 
-// LoadDefaultConfig finds the credentials of AWS. Later options take precedence.
+// LoadDefaultConfig finds AWS credentials. Later options take precedence.
 func (a awsLibrary) LoadDefaultConfig(
 	ctx context.Context, options ...func(*config.LoadOptions) error,
 ) (sdk.Config, error) {
-	// The AWS SDK adds this file only to its own HTTP client, which does not limit redirects.
+	// The AWS SDK adds the CA bundle only to its own HTTP client, which does not limit redirects.
 	if os.Getenv("AWS_CA_BUNDLE") != "" {
 		return sdk.Config{}, errors.New("AWS_CA_BUNDLE is not supported: unset it, and set SSL_CERT_FILE to a file with " +
 			"all trusted CAs")
 	}
 	return config.LoadDefaultConfig(ctx, append(options, config.WithHTTPClient(a.client),
-		// The SDK reads the credentials of containers, such as EKS Pod Identity, with another client by default.
+		// By default, the SDK uses its own HTTP client to read container credentials, such as those of EKS Pod Identity.
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = a.client }))...)
 }
 
 // GetAuthorizationToken returns the password for ECR.
 func (a awsLibrary) GetAuthorizationToken(ctx context.Context, settings sdk.Config) (any, error) {
 	settings.HTTPClient = a.client
-	// pkg/auth creates the settings without the environment variables of endpoints.
+	// pkg/auth creates the settings without the endpoints in environment variables.
 	if at := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_ECR"), os.Getenv("AWS_ENDPOINT_URL")); at != "" {
 		settings.BaseEndpoint = &at
 	}

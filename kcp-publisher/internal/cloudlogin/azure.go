@@ -21,8 +21,8 @@ type azureLibrary struct {
 	client *http.Client
 }
 
-// NewDefaultAzureCredentialWithoutShellOut returns the first configured identity: of environment variables, of the
-// workload, or of the machine.
+// NewDefaultAzureCredentialWithoutShellOut returns the first configured identity: from environment variables, the
+// workload, or the machine.
 func (a azureLibrary) NewDefaultAzureCredentialWithoutShellOut(
 	*azidentity.DefaultAzureCredentialOptions,
 ) (azcore.TokenCredential, error) {

@@ -32,7 +32,7 @@ func withEntra(t *testing.T) {
 	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", cloudtest.WorkloadToken(t))
 }
 
-// The agent's login has the same endpoints in TestIdentityIsExchangedForPassword of package cloudauth.
+// TestIdentityIsExchangedForPassword in package cloudauth tests the agent's login with the same endpoints.
 func TestLibrariesExchangeIdentityForPassword(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider, host, user, password string

@@ -25,8 +25,8 @@ type gcpLibrary struct {
 	client *http.Client
 }
 
-// DefaultTokenSource returns the tokens of Google's application default credentials: of a file, or of the metadata
-// server. Google's own function would connect to the metadata server with another HTTP client.
+// DefaultTokenSource returns the token source for Google's application default credentials: a file, or the metadata
+// server. Google's own function would connect to the metadata server with a different HTTP client.
 func (g gcpLibrary) DefaultTokenSource(ctx context.Context, scopes ...string) (oauth2.TokenSource, error) {
 	path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
 	required := path != ""
@@ -61,7 +61,7 @@ func userFile() string {
 		"application_default_credentials.json")
 }
 
-// metadataSource returns tokens of the metadata server.
+// metadataSource returns tokens from the metadata server.
 type metadataSource struct {
 	ctx    context.Context // ends with the login, and so does the metadataSource
 	client *http.Client

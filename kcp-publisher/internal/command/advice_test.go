@@ -35,8 +35,7 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	}
 }
 
-// The name of the Kyma differs from the runtime ID, its namespace is not the default, and another runtime has its name
-// as runtime ID.
+// The Kyma's name differs from its runtime ID and equals another runtime's ID. Its namespace is not the default.
 func TestAdviceContainsTheKymaName(t *testing.T) {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "fleet", Name: "kyma-1", Labels: map[string]string{v1beta2.LabelRuntimeID: "9e3779b1"},

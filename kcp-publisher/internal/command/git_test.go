@@ -109,7 +109,7 @@ func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	}
 }
 
-// Hashes and addresses in the samples are normalized.
+// The test replaces hashes and addresses in the guide's samples and in the output.
 func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/guides/git.md")
 	if err != nil {

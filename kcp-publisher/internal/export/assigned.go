@@ -22,10 +22,10 @@ const maxChain = 1000
 // assignedReads is the number of runtimes whose bundles AssignedRuntimes reads at the same time.
 const assignedReads = 16
 
-// AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in the bundle that
-// was each runtime's latest at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes
-// reads a runtime's bundles one by one, starting with the newest. The lists omit a runtime
-// if its bundles could not be read back to the earliest time. unread contains these runtimes.
+// AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in each runtime's
+// latest bundle at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes reads a
+// runtime's bundles one by one, starting with the newest. The lists omit a runtime if its bundles could not be read
+// back to the earliest time. unread contains these runtimes.
 func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {

@@ -90,8 +90,8 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
-// The test exports two runtimes, then one of them, and then both again. For the third export, it must not reuse the
-// first list, because an import would refuse it as older than the second.
+// The test exports two runtimes, then one of them, and then both again. The third export must not reuse the first
+// list, because an import would refuse that list as older than the second.
 func TestExportSignsImageListAgainAfterNewerList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")

@@ -64,7 +64,7 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	}
 }
 
-// The first query of a workstation renders all versions, so it must use all processors.
+// The first query on a workstation renders all versions, so it must use all processors.
 func TestVersionsAreRenderedConcurrently(t *testing.T) {
 	before := runtime.GOMAXPROCS(2)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })

@@ -108,9 +108,9 @@ func continueToken(table []byte) (string, error) {
 	}
 }
 
-// kymaNamespaces returns the namespaces that contain Kymas. The API server's tables do not contain the namespace. It
-// therefore requests one Kyma outside the namespaces found so far, and repeats this until no Kyma is left. This does
-// not require permission to list Namespaces.
+// kymaNamespaces returns the namespaces that contain Kymas. The API server's tables do not contain the namespace.
+// kymaNamespaces therefore requests one Kyma outside the namespaces found so far, and repeats the request until no
+// Kyma is left. These requests do not require permission to list Namespaces.
 func kymaNamespaces(ctx context.Context, api rest.Interface, of KymaSelector) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -280,5 +280,5 @@ func (d DividedRuntimes) ifCheaper() DividedRuntimes {
 	return d
 }
 
-// SmallFleet is the number of runtimes up to which commands read and list all runtimes.
+// SmallFleet is the largest number of runtimes for which commands read and list all runtimes.
 const SmallFleet = 40

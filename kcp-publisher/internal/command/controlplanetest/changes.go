@@ -16,7 +16,7 @@ func SetVersion(version string, k *v1beta2.Kyma) {
 	k.Status.Runtime.Running = fleet.RunningModules(k)
 }
 
-// UnhealthyAt contains changes that make the Kymas with these numbers unhealthy.
+// UnhealthyAt maps the number of a Kyma to the change that makes it unhealthy.
 var UnhealthyAt = map[int]func(*v1beta2.Kyma){
 	3:  Break,
 	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },

@@ -33,11 +33,11 @@ type Server struct {
 	Items []json.RawMessage
 	// Columns are the columns in the CRD of Kymas.
 	Columns []string
-	// Fieldless is true if the CRD has no selectable fields. If expires is true, the continue token of a table expires
+	// Fieldless is true if the CRD has no selectable fields. If Expires is true, the continue token of a table expires
 	// after the first page.
 	Fieldless, Expires bool
 	Undefined          bool
-	// Rollout and meta can be nil.
+	// Rollout and Meta can be nil.
 	Rollout *v1alpha1.Rollout
 	Meta    *v1beta2.ModuleReleaseMeta
 

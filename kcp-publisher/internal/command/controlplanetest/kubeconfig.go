@@ -22,7 +22,7 @@ import (
 )
 
 // Kubeconfig starts the server and returns the path of its kubeconfig. Unlike the server of Connect, this server also
-// supports discovery, merge patches of Kymas and the creation of Events, and lists these namespaces.
+// supports discovery, merge patches of Kymas and the creation of Events, and lists the given namespaces.
 func (s *Server) Kubeconfig(tb testing.TB, namespaces ...string) string {
 	tb.Helper()
 	mux := http.NewServeMux()

@@ -67,7 +67,7 @@ type LoadedObjects struct {
 	copied     string
 }
 
-// Applied identifies the commit. ok is false if the objects are from a folder.
+// Applied returns the commit of the objects. ok is false if the objects are from a folder.
 func (l LoadedObjects) Applied() (commit git.AppliedCommit, ok bool) {
 	if l.commit == nil {
 		return git.AppliedCommit{}, false

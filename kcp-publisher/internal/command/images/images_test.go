@@ -136,7 +136,7 @@ func versionsIn(runtimes []inventory.Runtime) map[inventory.Module]bool {
 	return modules
 }
 
-// BenchmarkImages measures one query for 10,000 runtimes with 10 modules each. It does not fetch and render the
+// BenchmarkImages measures one query for 10,000 runtimes with 10 modules each. It does not fetch or render the
 // modules. The time includes the test's API server.
 func BenchmarkImages(b *testing.B) {
 	api, table := controlplanetest.New(b, 10_000, controlplanetest.BreakSome).Connect(b)

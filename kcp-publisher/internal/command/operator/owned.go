@@ -85,7 +85,7 @@ func (o *owned) hasRuntime(runtime string) bool {
 func (o *owned) readReport(ctx context.Context, runtime string) error {
 	found, ok := o.shardOf(runtime)
 	if !ok {
-		return errors.New("another replica publishes for the runtime") // which polls the report later
+		return errors.New("another replica publishes for the runtime") // that replica polls the report later
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

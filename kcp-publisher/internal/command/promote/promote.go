@@ -105,7 +105,8 @@ func New() *cobra.Command {
 	return cmd
 }
 
-// promoteArgs requires one module. For channels that are not flags, it shows the correct command.
+// promoteArgs requires one module. If the channels are arguments instead of flags, its error shows the correct
+// command.
 func promoteArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 3 {
 		return cli.Usage(fmt.Errorf("expected a module, got 3 arguments: use %s --from %s --to %s", args[0], args[1],

@@ -46,7 +46,7 @@ func wouldPush(rows []Result) {
 	}
 }
 
-// verdict returns an error with all runtimes and Watchers that were not published.
+// verdict returns an error that lists all runtimes and Watchers that were not published.
 func (f *publishFlags) verdict(rows []Result, refusedWatchers []string) error {
 	var failed, held, unresolved, problems []string
 	for _, row := range rows {

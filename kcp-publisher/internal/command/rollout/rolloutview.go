@@ -127,7 +127,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// inChannel returns a text about the channel of a rollout. It returns "" for a module that was mandatory.
+// inChannel returns text about the channel of a rollout. It returns "" for a module that was mandatory.
 func inChannel(channel string) string {
 	if channel == "" {
 		return ""

@@ -65,7 +65,8 @@ func (p *Progress) Fail(err error) {
 	}
 }
 
-// End prints the summary. It returns an error if a runtime failed, or if the context ended before all were done.
+// End prints the summary. It returns an error if a runtime failed, or if the context ended before all runtimes were
+// changed.
 func (p *Progress) End(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

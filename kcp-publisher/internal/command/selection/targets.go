@@ -174,7 +174,8 @@ func changeAll(
 }
 
 // Select returns the selected runtimes. If they are more than MaxUnconfirmed, it first asks for confirmation. With
-// --dry-run, it only lists the runtimes and returns nil. verb starts the question, such as "suspend 12 runtimes".
+// --dry-run, it only lists the runtimes and returns nil. verb is the first word of the question, such as "suspend" in
+// "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()
 	if err != nil {

@@ -102,7 +102,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 
 const shownCommit = 12
 
-// writeIndented writes a title and a text. It indents wrapped lines to the start of the text, unless the title is long.
+// writeIndented writes a title and text. It indents wrapped lines to the start of the text, unless the title is long.
 func (v statusView) writeIndented(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {

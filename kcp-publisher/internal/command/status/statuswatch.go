@@ -243,8 +243,8 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// changeKey returns the fields of a runtime that `status --watch` displays. A runtime is printed again when they
-// change.
+// changeKey returns the fields of a runtime that `status --watch` displays. If they change, the command prints the
+// runtime again.
 func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {

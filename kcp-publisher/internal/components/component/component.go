@@ -105,7 +105,8 @@ func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 const (
 	// maxRemembered limits the number of accepted and of cached versions.
 	maxRemembered = 10_000
-	// Component authors choose the size of these cached values. Descriptors and manifests can be 1 MiB each.
+	// These limits bound the memory for cached values, because component authors choose the size of the values.
+	// Descriptors and manifests can be 1 MiB each.
 	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
 	// maxDigestsBytes limits the memory for the digests of versions, and for those of references.
 	maxDigestsBytes = 8 << 20

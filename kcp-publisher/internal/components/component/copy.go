@@ -98,8 +98,8 @@ func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where s
 	return false, nil
 }
 
-// copyMissing copies the version's blobs that the destination lacks, and returns true if there were any. A registry can
-// lose blobs but keep the manifest.
+// copyMissing copies the version's blobs that the destination lacks, and returns true if it copied at least one. A
+// registry can lose blobs but keep the manifest.
 func (c Component) copyMissing(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {

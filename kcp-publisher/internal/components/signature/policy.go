@@ -101,7 +101,8 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	if err := strict.CheckYAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
 	}
-	// Decoding a file with a different kind into policyDocument would report only the first unknown field.
+	// Check the kind first, because decoding a file of a different kind into policyDocument would report only the first
+	// unknown field.
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(data, &head); err != nil {
 		return Policy{}, err

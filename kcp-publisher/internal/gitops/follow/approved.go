@@ -67,7 +67,8 @@ func (f *Follower) Approvals() shard.Approvals {
 	return *approved
 }
 
-// recallApproved restores an earlier process's approvals, which may have pruned some of the objects.
+// recallApproved restores the approvals of an earlier process, because that process may have pruned some of the
+// objects.
 func (f *Follower) recallApproved(ctx context.Context) error {
 	if f.RecallApprovals == nil || f.approved.Load() != nil {
 		return nil

@@ -72,7 +72,7 @@ func (r *Repository) fetchError(what string, err error) error {
 			"get the key from the server's operators, and add it to known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.As(err, &references):
-		// The original error contains data from the server.
+		// Replace the original error, because it contains data from the server.
 		failure.err = fmt.Errorf("%s: the references are invalid or larger than %d MiB", references.Msg,
 			maxPackBytes>>20)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),

@@ -9,8 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Parent fetches the only parent of the branch's newest commit. It returns an error if commit is not the newest commit
-// any more, or does not have exactly one parent.
+// Parent fetches the only parent of the branch's newest commit. It returns an error if commit is not the branch's
+// newest commit, or if it does not have exactly one parent.
 func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error) {
 	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -32,7 +32,7 @@ func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error
 	return parent, nil
 }
 
-// IsChange reports whether a commit contains exactly the files of its parent with a change.
+// IsChange reports whether a commit differs from its parent by exactly this change.
 func (r *Repository) IsChange(commit, parent *Commit, change Change) (bool, error) {
 	composed, err := r.compose(parent, change, memory.NewStorage())
 	if err != nil {

@@ -197,7 +197,7 @@ func fieldProblems(found []error) (problems []error) {
 	return problems
 }
 
-// addSecret returns an error for a Secret without public keys.
+// addSecret adds a Secret with public keys. It returns errors for all other Secrets.
 func (o *Objects) addSecret(data []byte) []error {
 	var secret corev1.Secret
 	unknown, err := kjson.UnmarshalStrict(data, &secret)

@@ -199,7 +199,7 @@ func (f *File) LastCommit() git.AppliedCommit {
 	return f.state.Commits[f.location]
 }
 
-// SetCommit stores the commit from which bundles are published in memory. Save writes it to the file.
+// SetCommit stores in memory the commit from which bundles are published. Save writes it to the file.
 func (f *File) SetCommit(commit git.AppliedCommit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,7 +216,7 @@ func (f *File) Removals(runtime string) []v1beta2.ModuleRemoval {
 	return slices.Clone(f.state.Removals[f.location][runtime])
 }
 
-// SetRemovals stores the decisions about removing a runtime's modules in memory. Save writes them to the file.
+// SetRemovals stores in memory the decisions about removing a runtime's modules. Save writes them to the file.
 func (f *File) SetRemovals(runtime string, decided []v1beta2.ModuleRemoval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

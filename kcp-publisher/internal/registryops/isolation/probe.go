@@ -1,6 +1,6 @@
 // Package isolation checks whether a running registry isolates runtimes from each other. With two runtimes'
-// credentials, it sends each request that is known to have leaked in some registry. It writes only new objects, deletes
-// them afterwards, and lists the remaining ones.
+// credentials, it sends each request that is known to have leaked data from some registry. It writes only new
+// objects, deletes them afterwards, and lists the remaining ones.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (others' blobs by digest, through deduplication); distribution
 // CVE-2023-2253 (catalog).

@@ -1,5 +1,5 @@
-// Package prune finds and removes manifests in a registry that runtimes do not need anymore. Read returns an Inventory
-// of the registry. Decide is pure and returns the removals. Remove executes them.
+// Package prune finds the manifests that runtimes do not need anymore in a registry, and removes them. Read returns
+// an Inventory of the registry. Decide is pure and returns the removals. Remove executes them.
 //
 // The package never removes a manifest that it could not read or that has an unknown format. It removes manifests from
 // shared repositories only if it knows all runtimes' bundles. The registry's garbage collection frees the blobs later.

@@ -117,7 +117,7 @@ func TestInventoryContainsBundlesAndTheirContent(t *testing.T) {
 			plan.Remove, plan.Waiting)
 	}
 
-	// A new chain of bundles starts. The runtime has still applied the last bundle of the old chain.
+	// A new chain of bundles starts, but the last bundle that the runtime applied is in the old chain.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {

@@ -37,7 +37,7 @@ func NewReads(read func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add requests that a runtime's report is read. Repeated calls before the read cause only one read.
+// Add requests a read of a runtime's report. Repeated calls before the read cause only one read.
 func (l *ReadQueue) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }

@@ -52,7 +52,7 @@ type Options struct {
 	Tokens *TokenFile
 	// Leading reports whether this process is the leader. If it is not, the receiver asks registries to try again.
 	Leading func() bool
-	// Request requests that a runtime's report is read, and reports whether the runtime exists. It must not block.
+	// Request requests a read of a runtime's report, and reports whether the runtime exists. It must not block.
 	Request func(runtime string) bool
 	Log     logr.Logger
 }

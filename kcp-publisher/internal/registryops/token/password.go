@@ -63,8 +63,8 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused does not reveal whether the user or the password is wrong.
 var errRefused = errors.New("invalid user or password, or the password was revoked")
 
-// authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the
-// password's secret index.
+// authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the index
+// of the secret from which the password is derived.
 func authenticate(secrets trust.TokenSecrets, user, password string, minGeneration int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

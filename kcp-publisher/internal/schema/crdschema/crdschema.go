@@ -101,7 +101,7 @@ func read(file string) (*Schema, error) {
 	return nil, errors.New("the CustomResourceDefinition has no storage version")
 }
 
-// Default sets an object's defaults like the API server.
+// Default sets an object's defaults as the API server does.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
 // Problem is a field that the API server would reject. The length of its text is limited.

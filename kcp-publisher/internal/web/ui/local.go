@@ -33,7 +33,7 @@ type Local struct {
 	viewer *Viewer
 	next   http.Handler
 
-	// mu guards once. once is the secret of a URL that works one time, or empty.
+	// mu guards once. once is the secret in a URL that works only once, or empty.
 	mu   sync.Mutex
 	once string
 }

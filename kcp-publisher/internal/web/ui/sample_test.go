@@ -242,7 +242,7 @@ const (
 	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
 )
 
-// sampleHistory returns the newest bundle, the applied bundle, a refused bundle, and a bundle with hostile texts.
+// sampleHistory returns the newest bundle, the applied bundle, a refused bundle, and a bundle with hostile text.
 func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	applied, before := ago(3*time.Hour), ago(50*time.Hour)

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxText is the maximum size of an untrusted text on a page in bytes.
+// maxText is the maximum size of untrusted text on a page, in bytes.
 const maxText = 600
 
 var texts = template.FuncMap{
