@@ -40,7 +40,7 @@ func withJobs(v sample.Version, named []v1alpha1.Check) sample.Version {
 	})
 }
 
-// allowJobs grants the account of checks the permissions for Jobs, as rbac.checks.rules of the chart does.
+// allowJobs grants the account of checks the permissions for Jobs, as the chart's value rbac.checks.rules does.
 func allowJobs(ctx context.Context, runtime client.Client) error {
 	const name = "checks-jobs"
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{

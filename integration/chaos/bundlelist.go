@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Bundles returns one line for each bundle that the registry accepted, in this order for each runtime. The lines
-// explain violations.
+// Bundles returns one line for each bundle that the registry accepted, grouped by runtime, in the order of
+// acceptance. The lines help to explain violations.
 func (c *Checker) Bundles() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

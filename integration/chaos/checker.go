@@ -70,7 +70,7 @@ type Checker struct {
 	// The control plane's key is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
-	// fine contains the last time without each problem that checkDuration checks.
+	// fine maps each key of checkDuration to the last time at which the problem did not exist.
 	fine map[string]time.Duration
 	// planLag is how long the publishers can follow an earlier plan after the planner has changed a rollout.
 	planLag time.Duration

@@ -12,7 +12,7 @@ func (c *Checker) isTraceable(at time.Duration, runtime string, s *observations)
 }
 
 // checkInstalled checks that a runtime installs only versions from its reported bundle or a newer bundle, and that it
-// has the versions that its reports have as Ready.
+// has the versions that it reports as Ready.
 func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observations, modules map[string]string) {
 	i, traceable := &s.install, c.isTraceable(at, runtime, s)
 	i.advance(at)

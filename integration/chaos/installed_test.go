@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// removes returns a bundle for sim-5 without modules that removes a module.
+// removes returns a bundle for sim-5 that removes a module and contains no modules.
 func removes(push func(string, int64, string) Push, sequence int64, module string) Push {
 	p := push("sim-5", sequence, "1.0.0")
 	p.Removals = []string{module}

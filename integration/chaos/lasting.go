@@ -10,8 +10,8 @@ import (
 // longer than a series of faults.
 const maxLag = 15 * time.Minute
 
-// checkDuration checks that a problem lasts at most for the time in most. The problem began after the time in from and
-// after the last call with this key and without the problem.
+// checkDuration checks that a problem does not last longer than most. The problem began after from, and after the
+// last call with this key in which the problem did not exist.
 func (c *Checker) checkDuration(
 	at, from, most time.Duration, key string, problem bool, invariant Invariant, format string, args ...any,
 ) {

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// keepsReporting passes the checker reports in which sim-5 is Ready with bundle 10, and matching statuses, for an hour.
+// keepsReporting passes one hour of reports and matching statuses to the checker. In the reports, sim-5 is Ready with
+// bundle 10.
 func keepsReporting(c *Checker, shown func(at time.Duration) []string) {
 	for n := range int64(61) {
 		at := time.Duration(n) * time.Minute

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxUnexplainedTime limits the time after a bundle with an older version within which the checker must observe the
-// rollback that caused it.
+// After a bundle with an older version, the checker must observe the rollback that caused it within
+// maxUnexplainedTime.
 const maxUnexplainedTime = 30 * time.Second
 
 // finalStates lists the final states of a rollout. A rollout in such a state does not update any more runtimes.
@@ -32,7 +32,7 @@ func (c *Checker) isControlRestoring() bool {
 	return c.restoring[""] > 0
 }
 
-// shardLag is how long another replica than the planner can follow an earlier plan.
+// shardLag is how long a replica that is not the planner can follow an earlier plan.
 const shardLag = 3 * time.Second
 
 // Divided announces that the publishers divide the fleet among themselves. One of them plans the rollouts.

@@ -32,7 +32,7 @@ func canaryReady(c *Checker, version string) {
 	})
 }
 
-// stands passes the state of the rollout to 1.1.0 to the checker.
+// passRolloutState passes the state of the rollout to 1.1.0 to the checker.
 func passRolloutState(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }

@@ -167,7 +167,7 @@ type installation struct {
 	followed  []followedBundle
 	floor     followedBundle
 	changedAt map[string]time.Duration // time when each module's version last changed
-	claims    map[string]claim         // versions that a report has as Ready, and that were not observed yet
+	claims    map[string]claim         // versions that a report lists as Ready and that were not observed yet
 }
 
 // followedBundle identifies the bundle in a report.
@@ -176,7 +176,7 @@ type followedBundle struct {
 	epoch, sequence int64
 }
 
-// claim is a version that a report has as Ready.
+// claim is a version that a report lists as Ready.
 type claim struct {
 	at      time.Duration
 	report  int64

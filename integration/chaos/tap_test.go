@@ -133,7 +133,7 @@ func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
-		after  time.Duration // time between when the revoking root was accepted and the push
+		after  time.Duration // time from the acceptance of the revoking root to the push
 		status int           // the registry's response status for the root
 		broken bool
 	}{

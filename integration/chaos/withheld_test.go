@@ -148,8 +148,8 @@ var withheldGuarantees = map[string]guarantee{
 	},
 }
 
-// forgetModule passes the checker bundles for an old and a new key. After lose, a bundle for the old key follows, and
-// then a bundle for the new key that does not contain the module.
+// forgetModule passes bundles for an old and a new key to the checker. After it calls lose, it passes a bundle for
+// the old key, and then a bundle for the new key that does not contain the module.
 func forgetModule(c *Checker, push func(string, int64, string) Push, lose func()) {
 	next := func(sequence int64, key string) Push {
 		return issued(time.Duration(sequence-9), withKey(key, push("sim-5", sequence, "1.0.0")))

@@ -39,7 +39,8 @@ func (r *Runtime) createChecksAccount(ctx context.Context) error {
 	if _, here := cmp.Or(r.cluster, r.fleet.kcp).(*cluster.Cluster); !here || r.fleet.options.Account != nil {
 		return nil
 	}
-	// In these clusters, no controller aggregates the rules of the role view. The other role contains these rules.
+	// In these clusters, no controller aggregates rules into the role view. Bind the role that contains these rules
+	// instead.
 	rules := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "checks"},
 		RoleRef: rbacv1.RoleRef{

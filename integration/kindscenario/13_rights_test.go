@@ -113,8 +113,8 @@ metadata:
 `}
 }
 
-// Only kind clusters run the garbage collector. The test first proves that it runs: it deletes a ConfigMap whose owner
-// does not exist.
+// Only kind clusters run the garbage collector. The test first proves that the collector runs: the collector must
+// delete a ConfigMap whose owner does not exist.
 func TestModuleCannotMakeKubernetesDeleteTheAgent(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin

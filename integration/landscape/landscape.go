@@ -157,8 +157,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// withMarks adds the labels or annotations that lifecycle-manager sets for a module to those of an object. recorded
-// contains the values that lifecycle-manager wrote for module scaler.
+// withMarks returns an object's own labels or annotations, together with those that lifecycle-manager sets for a
+// module. recorded contains the values that lifecycle-manager wrote for module scaler.
 func withMarks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own

@@ -15,7 +15,7 @@ import (
 // messageFields lists the names of fields that contain text for people.
 var messageFields = []string{"Message", "Detail", "Note", "Operation", "Problem"}
 
-// matchers lists the functions of the packages strings and bytes that search in a text or take it apart.
+// matchers lists the functions in the packages strings and bytes that search or split text.
 var matchers = []string{
 	"Contains", "ContainsAny", "ContainsFunc", "ContainsRune", "Count", "Cut", "CutPrefix", "CutSuffix",
 	"EqualFold", "Fields", "FieldsFunc", "FieldsFuncSeq", "FieldsSeq", "HasPrefix", "HasSuffix", "Index", "IndexAny",
@@ -190,9 +190,9 @@ func (m messages) addAssigned(variables, values []ast.Expr) {
 	}
 }
 
-// isMatch reports whether an expression or a switch statement decides by the text of a message. A comparison with the
-// empty text is not such a decision, and neither is a comparison of two variable texts, such as the message that was
-// logged last.
+// isMatch reports whether an expression or a switch statement decides by the text of a message. A comparison with an
+// empty string does not count, and a comparison with another variable, such as the last logged message, does not
+// count either.
 func (m messages) isMatch(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -216,7 +216,7 @@ func isMatcher(function ast.Expr) bool {
 		slices.Contains(matchers, selector.Sel.Name) || slices.Contains(patternMethods, selector.Sel.Name)
 }
 
-// isFixedText reports whether an expression is a constant text, except the empty text.
+// isFixedText reports whether an expression is a constant string other than the empty string.
 func (m messages) isFixedText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -155,7 +155,8 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces timestamps, UIDs and the keys of the map by in a value with placeholders.
+// replaced returns a value with placeholders for everything that differs between recordings: UIDs, timestamps,
+// certificates, and the strings that are keys of by.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -152,7 +152,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 				"registry-check-interval=1s", "--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
-	// AddRuntime would otherwise create the Kyma without modules.
+	// Wait for the commit. Otherwise, AddRuntime would create the Kyma without modules.
 	untilCommit(t, f, first)
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")

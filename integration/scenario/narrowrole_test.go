@@ -18,8 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// A release stored content in Secrets with digests in their names, and its role contained all Secrets of kyma-system.
-// With the role of the current chart, the agent stores the content in Secrets with fixed names.
+// An earlier release stored content in Secrets with digests in their names, and its Role allowed access to all
+// Secrets in kyma-system. With the role of the current chart, the agent stores the content in Secrets with fixed
+// names.
 func TestReleasedAgentMovesToTheSmallRole(t *testing.T) {
 	suite.Long(t) // the short suite runs TestContentIsStoredWithOnlyTheRoleOfTheChart
 	today, err := fleet.Build()

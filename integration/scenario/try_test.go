@@ -27,8 +27,7 @@ func TestSampleModulePassesTrial(t *testing.T) {
 	}
 }
 
-// The test runs the tutorial's commands with Kyma's keda module. The newer version lacks one of the older version's
-// objects, requires downtime, and has a default CR.
+// triedBy returns the trial options that a block's make command sets.
 func TestKedaModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -125,8 +124,8 @@ func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	}
 }
 
-// offerLamp creates an archive and ModuleTemplates for module lamp with the tutorial's command. simulate sets an
-// annotation on each version's Deployment.
+// offerLamp runs the tutorial's command, which creates an archive and ModuleTemplates for each version of module
+// lamp. simulate contains the value of annotation kyma-pull.dev/simulate for each version's Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")

@@ -19,7 +19,7 @@ import (
 func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
-	greeter := sample.Greeter("1.0.0") // the component descriptor lists its image
+	greeter := sample.Greeter("1.0.0") // greeter's component descriptor lists its image
 	must(t, errors.Join(f.Offer(ctx, greeter), release(ctx, f, greeter)))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "greeter": "1.0.0"})
 	kyma, err := r.Record(ctx)

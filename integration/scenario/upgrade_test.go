@@ -67,7 +67,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentCondition waits until the agent's image condition has this status and message.
+// untilAgentCondition waits until the agent's image condition has this status and its message contains part.
 func untilAgentCondition(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
@@ -134,7 +134,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentCondition(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// An agent that cannot reach the registry could never receive a different image, so its image must be rolled back. Once
+// An agent that cannot reach the registry could never receive a different image, so it must roll back its image. Once
 // the registry is available again, the agent retries the image.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	suite.Long(t) // the short suite runs TestBundleUpgradesAgentAndRollsBackABadImage

@@ -144,8 +144,9 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 }
 
 // rolloutWithoutValue promotes a version that needs one more value, which the wave's first runtime does not have. In
-// the long suite, maxConcurrent is 1, so the second runtime waits until the first one has been postponed for a minute.
-// In the short suite, TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent in core/rollout covers this.
+// the long suite, maxConcurrent is 1, so the second runtime waits until the first one has been postponed for a
+// minute. In the short suite, TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent in core/rollout covers the
+// postponement.
 func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtime) {
 	t.Helper()
 	ctx, next := t.Context(), regionalGreeter("1.1.0")

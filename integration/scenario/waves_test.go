@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// A typo in the selector, or a lost label of the only canary, must not give the version to the other runtimes.
+// If a selector has a typo, or if the only canary loses its label, the other runtimes must not get the version.
 func TestEmptyCanaryWaveHoldsTheVersion(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

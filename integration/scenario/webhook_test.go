@@ -90,13 +90,13 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// checkGuideConversion runs docs/guides/upgrade-and-skew.md on objects with a different version.
+// checkGuideConversion converts an object of an old API version with the commands in docs/guides/upgrade-and-skew.md.
 func checkGuideConversion(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
-		checkStep(t, s, block) // API discovery lists a new version with a delay
+		checkStep(t, s, block) // API discovery lists a new API version with a delay
 	}
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))

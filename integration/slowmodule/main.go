@@ -1,7 +1,7 @@
-// Command slowmodule runs a workload for the sample module scaler and a Prometheus that measures it, because the
-// runtime does not have nodes. The workload behaves like the version in the runtime's Deployment scaler-manager: from
-// version 1.9.0 on, it is slow, although the Deployment is ready. The command creates the Service monitoring/prometheus
-// in the runtime, which module checks can query.
+// Command slowmodule runs a workload for the sample module scaler, and a Prometheus that measures the workload. Both
+// run outside the runtime, because the runtime does not have nodes. The workload behaves like the version in the
+// runtime's Deployment scaler-manager: from version 1.9.0 on, it is slow, although the Deployment is ready. The
+// command also creates the Service monitoring/prometheus in the runtime, which module checks can query.
 package main
 
 import (

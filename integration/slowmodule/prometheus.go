@@ -88,7 +88,7 @@ func (s *server) untilMeasured(ctx context.Context) error {
 
 func (s *server) log() string { return filepath.Join(s.dir, "log") }
 
-// output returns the log of Prometheus.
+// output returns the Prometheus log.
 func (s *server) output() string {
 	text, err := os.ReadFile(s.log())
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 // firstSlow is the first slow version of scaler.
 var firstSlow = semver.MustParse("1.9.0")
 
-// manager is the Deployment of scaler. The tag of its image is the version of scaler.
+// manager is scaler's Deployment. Its image tag is scaler's version.
 var manager = client.ObjectKey{Namespace: "kyma-system", Name: "scaler-manager"}
 
 // workload serves requests with the latency of the runtime's version of scaler.

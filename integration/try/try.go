@@ -64,8 +64,8 @@ type Options struct {
 	// runtime. If Fleet is nil, the try starts a fleet.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
-	// Around is called for each step, for example to show progress. It must call step and return the error of step. It
-	// can be nil.
+	// Around is called for each step, for example to show progress. It must call step and return its error. It can be
+	// nil.
 	Around func(title string, step func() error) error
 }
 

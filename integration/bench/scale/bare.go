@@ -117,8 +117,8 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 // maxPatchedKymas limits the number of Kymas that writeStatuses writes. More Kymas would not change the measured rate.
 const maxPatchedKymas = 1000
 
-// statusWrite writes the status of the Kyma to, whose stored status and resource version are those of the Kyma from. It
-// sets the new resource version of to.
+// statusWrite writes the status in to. from is the Kyma as stored in the API server, with the current resource
+// version. After the write, to has the new resource version.
 type statusWrite func(ctx context.Context, from, to *v1beta2.Kyma) error
 
 // patchStatus sends a merge patch, as most controllers do. The API server returns the whole Kyma.
