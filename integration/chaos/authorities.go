@@ -104,7 +104,8 @@ func (s *stage) renewTrust(ctx context.Context, id string) {
 	}
 }
 
-// announce restarts the publishers, one after another, with these flags. They replace the flags from the previous call.
+// announce restarts the publishers, one after another, with these flags. These flags replace the flags from the
+// previous call.
 func (s *stage) announce(ctx context.Context, flags ...string) {
 	s.mu.Lock()
 	s.announcement = flags

@@ -5,8 +5,8 @@ import "time"
 // claimTime is how long a runtime's installed modules can be unknown after a report.
 const claimTime = 10 * time.Second
 
-// isTraceable reports whether each state of a runtime follows from its bundles and reports. This is not the case after
-// a restore, and while a copy has the runtime's key.
+// isTraceable reports whether each state of a runtime follows from its bundles and reports. It returns false after a
+// restore, and while a copy has the runtime's key.
 func (c *Checker) isTraceable(at time.Duration, runtime string, s *observations) bool {
 	return !c.isRestored(at, runtime) && !s.isCloned(at)
 }

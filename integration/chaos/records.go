@@ -162,8 +162,8 @@ const followTime = 10 * time.Second
 // installation contains the bundles that a runtime can install, and the history of its modules.
 type installation struct {
 	bundles []Push // all signed bundles, in the order in which the registry accepted them
-	// followed contains the bundles of the reports within followTime. floor is the bundle of the report before them. The
-	// runtime can install only the versions of floor and of newer bundles.
+	// followed contains the bundles in the reports within followTime. floor is the bundle in the report before them. The
+	// runtime can install only the versions in floor and in newer bundles.
 	followed  []followedBundle
 	floor     followedBundle
 	changedAt map[string]time.Duration // time when each module's version last changed

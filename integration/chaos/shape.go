@@ -96,8 +96,8 @@ func (s Shape) programs() []string {
 	return all
 }
 
-// publishersToRegistry is the connection of all publishers to the registry. They share a proxy, because signed
-// bundles contain the registry's address.
+// publishersToRegistry is the connection of all publishers to the registry. The publishers share a proxy, because
+// signed bundles contain the registry's address.
 const publishersToRegistry = "the publishers to the registry"
 
 func publisherToAPI(replica int) string {

@@ -135,7 +135,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// errorReader is a reader that returns the error of an earlier read of a request body, or io.EOF.
+// errorReader is a reader that returns the error from an earlier read of a request body, or io.EOF.
 type errorReader struct{ err error }
 
 func (f errorReader) Read([]byte) (int, error) {

@@ -19,7 +19,7 @@ const usersName, usersNamespace = "mine", metav1.NamespaceDefault
 // editedKey and editedValue are the content that a user writes to an object of module scaler.
 const editedKey, editedValue = "level", "edited"
 
-// createdByUsers returns the objects of users: a custom resource of a module's kind, and objects of built-in kinds.
+// createdByUsers returns users' objects: a custom resource of a module's kind, and objects of built-in kinds.
 func createdByUsers() []client.Object {
 	named := metav1.ObjectMeta{Namespace: usersNamespace, Name: usersName}
 	scaler := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
@@ -32,7 +32,7 @@ func createdByUsers() []client.Object {
 	}
 }
 
-// createUsersObjects creates the objects of users in all real runtimes.
+// createUsersObjects creates users' objects in all real runtimes.
 func (s *stage) createUsersObjects(ctx context.Context) error {
 	for id, r := range s.reals {
 		for _, o := range createdByUsers() {
@@ -44,7 +44,7 @@ func (s *stage) createUsersObjects(ctx context.Context) error {
 	return nil
 }
 
-// checkUsers checks the objects of users in a runtime, and that the agent restores edited objects.
+// checkUsers checks users' objects in a runtime, and that the agent restores edited objects.
 func (s *stage) checkUsers(ctx context.Context, id string, r *fleet.Runtime) {
 	if objects, err := usersObjectsIn(ctx, r); err == nil {
 		s.checker.Objects(s.since(), id, usersObjects, objects)
@@ -56,7 +56,7 @@ func (s *stage) checkUsers(ctx context.Context, id string, r *fleet.Runtime) {
 	}
 }
 
-// usersObjectsIn returns the UIDs of the objects of users by name. It returns an error while a kind is not served.
+// usersObjectsIn returns the UIDs of users' objects by name. It returns an error while a kind is not served.
 func usersObjectsIn(ctx context.Context, r *fleet.Runtime) (map[string]string, error) {
 	found := map[string]string{}
 	for _, o := range createdByUsers() {

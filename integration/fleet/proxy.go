@@ -165,8 +165,8 @@ func (p *Proxy) dropsSilently(from net.Conn) bool {
 	return p.open[from]
 }
 
-// delayChunk waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. It returns false
-// if the link drops the chunk.
+// delayChunk waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. delayChunk
+// returns false if the link drops the chunk.
 func (p *Proxy) delayChunk(size int) bool {
 	impaired, slow := p.bad()
 	if slow {

@@ -29,7 +29,7 @@ func (r release) layout() (path, version string, err error) {
 	return found[0], version, nil
 }
 
-// chart returns the path of a chart of the release.
+// chart returns the path of a chart in the release.
 func (r release) chart(name string) (string, error) {
 	_, version, err := r.layout()
 	if err != nil {

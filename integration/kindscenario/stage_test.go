@@ -1,6 +1,6 @@
 // Package kindscenario contains the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
-// clusters. Each file is one scenario. They run in the order of their names on one fleet with a control plane and
-// runtimes berlin and tokyo.
+// clusters. Each file is one scenario. The scenarios run in the order of their file names on one fleet with a control
+// plane and runtimes berlin and tokyo.
 package kindscenario
 
 import (

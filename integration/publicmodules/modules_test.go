@@ -12,7 +12,7 @@ type module struct {
 	// moves maps paths of the repository to other paths, before the module is packaged.
 	moves map[string]string
 	// content is the path that `component create` packages, relative to the root of the repository. The folder
-	// testdata/NAME/files contains files to add to the repository, such as a kustomization.yaml. They can contain
+	// testdata/NAME/files contains files to add to the repository, such as a kustomization.yaml. These files can contain
 	// VERSION.
 	content string
 	// flags are further flags for `component create`. They can contain VERSION.

@@ -61,7 +61,7 @@ func (r *Registry) CA() []byte {
 	return r.certificates[0].ca
 }
 
-// NextCAs returns the PEM certificates of the CAs of the next certificates.
+// NextCAs returns the CAs that issued the next certificates, as PEM certificates.
 func (r *Registry) NextCAs() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,7 +79,7 @@ func (v Version) resources() []Resource {
 	return resources
 }
 
-// WithResource returns the version with another resource.
+// WithResource returns the version with an additional resource.
 func (v Version) WithResource(r Resource) Version {
 	v.Resources = append(slices.Clone(v.resources()), r)
 	return v

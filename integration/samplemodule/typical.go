@@ -10,7 +10,7 @@ import (
 // TypicalModule is the name of the module that Typical returns.
 const TypicalModule = "lantern"
 
-// TypicalManager is the name of the Deployment of module lantern in kyma-system.
+// TypicalManager is the name of module lantern's Deployment in kyma-system.
 const TypicalManager = "lantern-manager"
 
 // TypicalObjects is the number of objects that the module Typical installs, including the default CR.

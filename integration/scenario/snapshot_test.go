@@ -27,7 +27,7 @@ func TestRestoredSnapshotKeepsModulesAssignedAfterIt(t *testing.T) {
 	}{
 		"the publisher starts after the restore": {},
 		"the publisher runs through the restore": {running: true},
-		// Kubernetes recommends these flags, with which no revision of etcd decreases.
+		// Kubernetes recommends these flags, which prevent etcd's revisions from decreasing.
 		"the restore increases the revisions": {
 			running: true, flags: []string{"--bump-revision", "1000000000", "--mark-compacted"},
 		},

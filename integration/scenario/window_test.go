@@ -93,8 +93,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 		})
 }
 
-// checkUnmanagedDuringWindow makes mailer unmanaged and then managed again. This must not bypass the maintenance
-// window.
+// checkUnmanagedDuringWindow makes mailer unmanaged and then managed again. These changes must not bypass the
+// maintenance window.
 func checkUnmanagedDuringWindow(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {

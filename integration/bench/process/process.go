@@ -110,8 +110,8 @@ func MachineCPU() time.Duration {
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		// The CPU time of a child that has just ended cannot be read, but is included in this process's children's
-		// time.
+		// The CPU time of a child that has just ended cannot be read. The kernel includes it in the CPU time of this
+		// process's children.
 		if own, waited, err := cpuOf(pid); err == nil {
 			others -= own + waited
 		}

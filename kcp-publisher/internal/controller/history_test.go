@@ -43,8 +43,8 @@ const (
 )
 
 // Each history is a random sequence of steps by a publisher, an attacker and an agent. The attacker controls the
-// registry and all former publisher keys. A model predicts the bundle that the agent applies. It does not share code
-// with the tested packages.
+// registry and all former publisher keys. A model predicts the bundle that the agent applies. The model does not
+// share code with the tested packages.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {

@@ -66,8 +66,8 @@ type Git interface {
 	Source() *bundle.Source
 	// HoldReason returns the reason why publishing has stopped while a commit is only partially applied, or "".
 	HoldReason() string
-	// ComparedAt returns the start of the last comparison of the control plane with the newest commit that found the
-	// commit completely applied, or zero. RequestComparison requests a new comparison.
+	// ComparedAt returns when the last successful comparison started, or zero. A comparison is successful if it finds
+	// the newest commit completely applied in the control plane. RequestComparison requests a new comparison.
 	ComparedAt() time.Time
 	RequestComparison()
 	// ApprovedAt returns when the current commit approved removing a module from a Kyma, or zero.

@@ -76,8 +76,8 @@ func (k *Kymas) ensureOwner(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 }
 
 // recordDenied records in the statuses of all other Kymas with the same runtime ID that they do not own the runtime.
-// This must happen before the owner's deletion ends: a suspended Kyma is not reconciled, and would be the only Kyma
-// with the runtime ID after the deletion.
+// recordDenied must succeed before the owner's deletion ends: a suspended Kyma is not reconciled, and would be the
+// only Kyma with the runtime ID after the deletion.
 func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 	all, err := k.listClaimants(ctx, owner)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 type PlannedGit struct {
 	// Source returns the current commit, or nil before a commit is known.
 	Source func() *bundle.Source
-	// Compared returns the start of the last comparison of the control plane with the newest commit that found the
-	// commit completely applied, or zero.
+	// Compared returns when the last successful comparison started, or zero. A comparison is successful if it finds the
+	// newest commit completely applied in the control plane.
 	Compared func() time.Time
 	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last
 	// call of Requested.

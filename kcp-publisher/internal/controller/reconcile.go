@@ -54,8 +54,8 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// readKyma returns the Kyma from the cache. The caller must not modify it. It returns nil if this process must not
-// reconcile the Kyma, for example because another shard is responsible for it.
+// readKyma returns the Kyma from the cache. The caller must not modify it. readKyma returns nil if this process must
+// not reconcile the Kyma, for example because another shard is responsible for it.
 func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)

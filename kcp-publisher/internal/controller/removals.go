@@ -34,8 +34,8 @@ const (
 	maxAnnounced = 10
 )
 
-// removalJudge decides which modules can be removed from a runtime without an operator's approval. The decision depends
-// on the number of removals in the whole fleet. It is safe for concurrent use.
+// removalJudge decides which modules can be removed from a runtime without an operator's approval. The decision
+// depends on the number of removals in the whole fleet. removalJudge is safe for concurrent use.
 type removalJudge struct {
 	cached, uncached client.Reader
 	namespace        string
@@ -50,8 +50,8 @@ type removalJudge struct {
 	// firstSeen contains the time at which each pending removal was first seen.
 	firstSeen    map[removal.Removal]time.Time
 	lastDecision removalDecision
-	// deletedRemovals maps the recently allowed removals for deleted Kymas to the time of the decision. They still
-	// count toward the limits.
+	// deletedRemovals maps the recently allowed removals for deleted Kymas to the time of the decision. These removals
+	// still count toward the limits.
 	deletedRemovals map[removal.Removal]time.Time
 	// announcedText is the text of the last Event about removals that wait for approval.
 	announcedText string

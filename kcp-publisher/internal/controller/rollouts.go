@@ -43,7 +43,7 @@ type Rollouts struct {
 	share  shard.Share
 	remote *RemotePlanner
 	// announce sends an announcement to the shards: the digest of the control plane objects that the planner has
-	// processed (state), and whether a rollout is active. It is nil if this process is not the planner.
+	// processed (state), and whether a rollout is active. announce is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// maxQuiet is the result of maxQuietTime: the longest time between two reports from a healthy runtime.
@@ -206,8 +206,8 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// writeRollouts writes an evaluation's Rollouts to the API server. This must succeed before activateView makes the
-// evaluation effective.
+// writeRollouts writes an evaluation's Rollouts to the API server. The writes must succeed before activateView makes
+// the evaluation effective.
 func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
 	for _, made := range slices.Clone(round.Create) {
 		status := made.Status

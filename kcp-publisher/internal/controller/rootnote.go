@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootAnnotator writes the root of trust's version and expiry to an annotation on the publisher's Lease. The zero value
-// does nothing. It is not safe for concurrent use.
+// rootAnnotator writes the root of trust's version and expiry to an annotation on the publisher's Lease. The zero
+// value does nothing. A rootAnnotator is not safe for concurrent use.
 type rootAnnotator struct {
 	reader client.Reader
 	writer client.Client

@@ -223,8 +223,8 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	return []corev1.Secret{withoutMetadata(secret)}, nil, nil
 }
 
-// withoutMetadata returns a copy of the Secret without annotations and without the module label. These could assign the
-// Secret to one module or change its name in the runtime.
+// withoutMetadata returns a copy of the Secret without annotations and without the module label. The annotations and
+// the label could assign the Secret to one module or change its name in the runtime.
 func withoutMetadata(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

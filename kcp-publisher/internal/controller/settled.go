@@ -116,9 +116,9 @@ func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// postponeRead returns the time to which reading a runtime's first report is postponed. This is the proposed time, or
-// the time from an earlier call. It returns zero if the read cannot be postponed, because the report was already read
-// or a notification about it has arrived.
+// postponeRead returns the time to which reading a runtime's first report is postponed. The result is the proposed
+// time, or the time from an earlier call. It returns zero if the read cannot be postponed, because the report was
+// already read or a notification about it has arrived.
 func (r *reportReader) postponeRead(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
 	known := r.lastKnown(kyma)
 	if !known.AskedAt.IsZero() || r.fleet.GetCurrent(kyma).NotifiedCount != 0 {

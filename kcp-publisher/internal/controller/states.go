@@ -73,8 +73,8 @@ var (
 	)
 )
 
-// FleetMetrics collects the numbers of runtimes and modules as metrics. All shards in a process share one FleetMetrics.
-// It is safe for concurrent use.
+// FleetMetrics collects the numbers of runtimes and modules as metrics. All shards in a process share one
+// FleetMetrics. FleetMetrics is safe for concurrent use.
 type FleetMetrics struct {
 	mu     sync.Mutex // guards parts and counts
 	parts  map[*metricsPart]struct{}

@@ -22,11 +22,11 @@ import (
 // Rendering returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
-// maxUsedImages limits the number of images of one module.
+// maxUsedImages limits the number of images per module.
 const maxUsedImages = 1000
 
 // usedImages caches the images that rendered modules use, by a digest of the renderer's input. Most modules have the
-// same input in many runtimes. It is safe for concurrent use.
+// same input in many runtimes. usedImages is safe for concurrent use.
 type usedImages struct {
 	mu    sync.Mutex // guards known
 	known map[digest.Digest]renderResult

@@ -127,7 +127,7 @@ func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Ti
 	return all
 }
 
-// UnknownKeyError means that none of the root of trust versions lists a key.
+// UnknownKeyError means that no version of the root of trust lists the key.
 type UnknownKeyError struct {
 	Name string
 	// Candidates contains the keys in the current root of trust that the user may have meant.

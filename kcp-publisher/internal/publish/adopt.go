@@ -146,8 +146,8 @@ func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Run
 	return adopted.KeptBundle(), nil
 }
 
-// Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do not
-// change. It returns the runtime's latest bundle, or nil if it found no valid bundle.
+// Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do
+// not change. Renew returns the runtime's latest bundle, or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.PublishedBundle, pushed bool, err error) {
@@ -242,8 +242,8 @@ const (
 // writeLimit enforces maxDocumentBytes for one runtime.
 type writeLimit struct {
 	limiter *rate.Limiter
-	// countedState is the digest of the last desired state whose documents were counted. They are not counted a second
-	// time.
+	// countedState is the digest of the last desired state whose documents were counted. These documents are not counted
+	// a second time.
 	countedState digest.Digest
 }
 

@@ -326,8 +326,8 @@ func (p *Publisher) setPredicate(
 		RequestedNames: result.RequestedNames,
 	}
 	runtime.Sealed, d.outcome.SealedRemovals, d.outcome.SecretsError = sealSecrets(runtime, kept, result.RequestedNames)
-	// The agent requests a renewal after a third of the certificate's validity. Until then, the next bundle contains
-	// the same certificate. It can be trusted even if the last bundle was read from the registry, because
+	// The agent requests a renewal after a third of the certificate's validity. Until then, the next bundle contains the
+	// same certificate. The certificate can be trusted even if the last bundle was read from the registry, because
 	// nextCertificate verifies its signature.
 	if runtime.Certificate, err = d.keys.nextCertificate(d.adopted.LastBundle, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {

@@ -69,9 +69,9 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	return h
 }
 
-// compare compares the version in a Manifest with the version that runs in the runtime. If the Manifest has an older or
-// unknown version, compare adds it to Behind or to Downgrades. It adds it to Behind if the module's channel offers at
-// least the running version, so that lifecycle-manager will update the Manifest.
+// compare compares the version in a Manifest with the version that runs in the runtime. If the Manifest has an older
+// or unknown version, compare adds it to Behind or to Downgrades. It adds the Manifest to Behind if the module's
+// channel offers at least the running version, so that lifecycle-manager will update the Manifest.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {

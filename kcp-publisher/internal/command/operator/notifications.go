@@ -111,7 +111,7 @@ func (f *notificationFlags) setUpReads(
 }
 
 // setUpReceiver adds the receiver of registry notifications to the manager, if it is enabled. forward sends a
-// notification about another process's runtime to that process. It is nil if only one process exists.
+// notification about another process's runtime to that process. forward is nil if only one process exists.
 func (f *notificationFlags) setUpReceiver(
 	mgr ctrl.Manager, runtimes served, reads *receiver.ReadQueue, forward func(runtime string), location string,
 	secure *tls.Config,

@@ -15,8 +15,8 @@ import (
 
 const changedAtOnce = 8
 
-// Progress prints the results of a command for the selected runtimes: one line for each runtime, or a progress bar for
-// many runtimes on a terminal. Failures are always printed. It is safe for concurrent use.
+// Progress prints the results of a command for the selected runtimes: one line for each runtime, or a progress bar
+// for many runtimes on a terminal. Progress always prints failures. It is safe for concurrent use.
 type Progress struct {
 	out     io.Writer
 	total   int

@@ -37,7 +37,7 @@ func ColorOfState(state v1beta2.State) cli.Color {
 	return cli.Plain
 }
 
-// ColorOfRollout returns the color of the state of a Rollout.
+// ColorOfRollout returns the color of a Rollout's state.
 func ColorOfRollout(state v1alpha1.RolloutState) cli.Color {
 	switch state {
 	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped:

@@ -258,7 +258,7 @@ func newChangedError(name, version string, was, is digest.Digest) error {
 		was, is)
 }
 
-// isUnchanged reports whether the version's tag still refers to the same manifest. This takes one request, while
+// isUnchanged reports whether the version's tag still refers to the same manifest. The check takes one request, while
 // reading the version again takes three.
 func (c Component) isUnchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)

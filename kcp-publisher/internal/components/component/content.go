@@ -108,8 +108,8 @@ func (r *Reader) locateContent(
 			access.Type)
 }
 
-// locateLocal returns the content of a localBlob access. This is a layer, another manifest in the component's index, or
-// several layers.
+// locateLocal returns the content of a localBlob access. The content is a layer, another manifest in the component's
+// index, or several layers.
 func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Resource) (locatedContent, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
@@ -181,8 +181,8 @@ func ignoreMissingDigest(err error) error {
 	return err
 }
 
-// coveredContent returns the part of the content that the resource's digest covers. This is the whole blob or, if the
-// blob is an artifact set, the only artifact in it.
+// coveredContent returns the part of the content that the resource's digest covers. The digest covers the whole blob
+// or, if the blob is an artifact set, the only artifact in it.
 func coveredContent(ctx context.Context, resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	d := resource.Digest
 	switch {

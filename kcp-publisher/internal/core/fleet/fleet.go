@@ -133,7 +133,7 @@ type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
 	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the latest published
-	// bundle. It is empty if that bundle removes the module.
+	// bundle. Asked is empty if that bundle removes the module.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`

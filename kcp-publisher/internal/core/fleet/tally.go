@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes by health, situation and module version. Runtimes can be added and removed one at a time. It is
-// not safe for concurrent use.
+// Tally counts runtimes by health, situation and module version. Runtimes can be added and removed one at a time. A
+// Tally is not safe for concurrent use.
 type Tally struct {
 	total      int
 	health     map[Health]int

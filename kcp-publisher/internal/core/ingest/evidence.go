@@ -58,7 +58,7 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 }
 
 // removalEvidence returns the reported result of a removal. A module is removed if a complete report about the latest
-// bundle does not contain it. Until then, the state is that of the module, such as Deleting.
+// bundle does not contain it. Until then, the result contains the module's state, such as Deleting.
 func removalEvidence(module string, given v1beta2.GivenVersion, facts Facts) v1beta2.GivenVersion {
 	if !isCurrentReport(facts) || facts.Report.OmitsModules() {
 		return given

@@ -195,7 +195,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	}
 }
 
-// A truncated report omits modules. They must not be treated as removed.
+// A truncated report omits modules. The omitted modules must not be treated as removed.
 func TestTruncatedReportIsReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()

@@ -10,7 +10,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Names of the properties of components.
+// Names of component properties.
 const (
 	propertyRuntimes     = "kyma-pull:runtimes"
 	propertyOldestReport = "kyma-pull:oldest-report"

@@ -87,8 +87,8 @@ func difference(included, excluded map[string]bool) (ids []string) {
 	return ids
 }
 
-// MergeUnknown returns the module versions that have unknown images in at least one of the inventories. They are sorted
-// and have no duplicates.
+// MergeUnknown returns the module versions that have unknown images in at least one of the inventories. The result is
+// sorted and has no duplicates.
 func MergeUnknown(fleets ...Fleet) []Unknown {
 	var all []Unknown
 	for _, f := range fleets {

@@ -87,7 +87,8 @@ func newRelationship(a common.ElementID, kind string, b common.ElementID) *spdx.
 }
 
 // elementID returns an SPDX identifier for a reference. An SPDX identifier can contain only letters, digits, periods
-// and hyphens. It contains the whole digest, because an attacker could find two images with the same shorter digest.
+// and hyphens. The result contains the whole digest, because an attacker could find two images with the same shorter
+// digest.
 func elementID(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {

@@ -280,7 +280,7 @@ func (s statements) nextRollbacks(granted, wanted map[string]string, observed di
 // CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
 // runtime to this Kyma since.
 //
-// It compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. Bundles from
+// CheckOwner compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. Bundles from
 // publishers before version 0.1.0 do not name a Kyma. They belong to the Kyma with a name that equals the runtime ID.
 func (a Adoption) CheckOwner(r Runtime) error {
 	if a.StoredPredicate == nil || a.StoredPredicate.Audience.KeyThumbprint == "" {

@@ -119,7 +119,7 @@ func (s statements) nextRemovals(last *PublishedBundle, asked []string, r Runtim
 }
 
 // RenewBundle returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a
-// renewal is due. The bundle's documents stay the same. It never renews a deleted Kyma's last bundle.
+// renewal is due. The bundle's documents stay the same. RenewBundle never renews a deleted Kyma's last bundle.
 func RenewBundle(
 	adopted Adoption, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {

@@ -413,7 +413,7 @@ func dropOldest(decided map[string]v1beta2.ModuleRemoval, v RemovalDecision) {
 }
 
 // RemovalStatuses returns the removal decisions for the Kyma's next status. before contains the decisions in the
-// current status, and v the new ones. It drops decisions that are too old to matter.
+// current status, and v the new ones. RemovalStatuses drops decisions that are too old to matter.
 func RemovalStatuses(
 	before []v1beta2.ModuleRemoval, v RemovalDecision, published *PublishedBundle, now time.Time,
 ) []v1beta2.ModuleRemoval {

@@ -131,7 +131,8 @@ func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[r
 }
 
 // Request is like Rules.Request, but includes the rollout decisions for the Kyma's runtime. The request for a deleted
-// Kyma also contains decisions. They apply while removing its modules waits for an operator's approval.
+// Kyma also contains decisions. These decisions apply while the removal of its modules waits for an operator's
+// approval.
 func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := r.Request(kyma, report)
 	asked, runtime, known := request, RuntimeID(kyma), kyma.Status.Runtime
@@ -275,7 +276,7 @@ func (v *View) differsInRemovals(other *View, m Member) bool {
 	return false
 }
 
-// TemplateNames returns the names of the ModuleTemplates of the bundle's modules.
+// TemplateNames returns the names of the ModuleTemplates for the bundle's modules.
 func (p *PublishedBundle) TemplateNames() []string {
 	names := make([]string, 0, len(p.State.Manifests))
 	for _, m := range p.State.Manifests {

@@ -142,9 +142,10 @@ func (f Facts) mayPoll() bool {
 	return f.HasView && f.IsSettled && !f.Requested && !f.Pending && !f.InBackoff
 }
 
-// decideOnHold returns the next action while the control plane's objects are unknown or a change is in progress. During
-// this time, the publisher can renew bundles but must not change their content. It adds the finalizer before it reads a
-// report, because the runtime of a new Kyma can have modules, for example after a restore of the control plane.
+// decideOnHold returns the next action while the control plane's objects are unknown or a change is in progress.
+// During this time, the publisher can renew bundles but must not change their content. decideOnHold adds the
+// finalizer before it reads a report, because the runtime of a new Kyma can have modules, for example after a restore
+// of the control plane.
 func (f Facts) decideOnHold() (State, Action) {
 	switch {
 	case f.ChangingFor < HoldTimeout:

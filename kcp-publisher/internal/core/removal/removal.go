@@ -1,8 +1,8 @@
 // Package removal decides which modules the publisher can remove from runtimes without an operator's approval. It does
 // not consider removals that a runtime itself requests.
 //
-// Decide does not perform I/O. Its input covers the whole fleet, so that it can decide about all removals by one edit
-// together.
+// Decide does not perform I/O. Its input covers the whole fleet, so that Decide can decide together about all
+// removals that one edit causes.
 package removal
 
 import (

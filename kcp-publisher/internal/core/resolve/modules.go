@@ -95,7 +95,8 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 	return all
 }
 
-// addHeldRemovals adds the modules whose removal waits for an approval or for a rollout. They keep their last manifest.
+// addHeldRemovals adds the modules whose removal waits for an approval or for a rollout. These modules keep their
+// last manifest.
 func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
 	var at int
 	for _, module := range slices.Sorted(maps.Keys(request.WaitingRemovals)) {

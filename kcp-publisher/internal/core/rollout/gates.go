@@ -22,8 +22,8 @@ type Gate struct {
 	rollout  string
 	from, to string
 	isOpen   bool
-	// finishedAt is the end of a successful removal. Later removals of the module need another rollout. It is zero for
-	// the gate of a promotion.
+	// finishedAt is the end of a successful removal. Later removals of the module need another rollout. finishedAt is
+	// zero for the gate of a promotion.
 	finishedAt time.Time
 	heldReason string
 	// decisions contains each different Decision once. decisionIndex maps a runtime ID to an index in decisions. A
@@ -95,8 +95,8 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: keptVersion(g.from, own), HeldReason: g.heldReason}
 }
 
-// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version good
-// or the runtime's current version own, whichever is newer.
+// keptVersion returns the version that a runtime keeps until the rollout updates it. good is the last good version,
+// and own is the runtime's current version. keptVersion returns the newer one.
 func keptVersion(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
 		return good

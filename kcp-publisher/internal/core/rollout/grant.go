@@ -59,13 +59,13 @@ func (p *plan) grantSlots(runtimes []Runtime) {
 }
 
 // hasOpenSlots reports whether the rollout may update more runtimes. updated is the number of runtimes that it has
-// updated. It returns false if the rollout is paused, or if it is waiting before its first update.
+// updated. hasOpenSlots returns false if the rollout is paused, or if it is waiting before its first update.
 func (p *plan) hasOpenSlots(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// waveSlots counts the runtimes of a wave that the rollout has selected but that do not have the version yet. They take
-// slots of the wave's maxConcurrent.
+// waveSlots counts the runtimes of a wave that the rollout has selected but that do not have the version yet. These
+// runtimes take slots of the wave's maxConcurrent.
 type waveSlots struct {
 	takenCount int
 	// postponed maps the ID of each postponed runtime to the time at which it was postponed.

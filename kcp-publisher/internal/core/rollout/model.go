@@ -228,7 +228,7 @@ type wave struct {
 	// newCount counts the runtimes that do not have the module yet.
 	newCount int
 	// unaffected counts the runtimes that have the promoted version or a newer one, but not because of this rollout.
-	// working counts those of them in which the promoted version works.
+	// working counts the unaffected runtimes in which the promoted version works.
 	unaffected, working int
 	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
 	workingSince time.Time

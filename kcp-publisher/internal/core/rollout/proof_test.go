@@ -111,8 +111,8 @@ func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave in
 	}
 }
 
-// checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed. This is
-// allowed only if minReady is set and the time for the checks has ended.
+// checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed. Such a
+// wave can count as proven only if minReady is set and the time for the checks has ended.
 func (w *world) checkChecks(r *fleet.Rollout, status fleet.WaveStatus, wave int, m *simulatedRuntime, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
 	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed

@@ -245,7 +245,7 @@ func (w *world) stir() {
 	}
 }
 
-// changeRollout performs one of an operator's or a developer's actions. Most events are not an action.
+// changeRollout performs an action of an operator or a developer. Most events do not cause an action.
 func (w *world) changeRollout(newest *fleet.Rollout, event int) {
 	switch event {
 	case 0, 1:

@@ -11,7 +11,7 @@ import (
 // record these values at the end of the last wave.
 const finalValuesWithin = 5 * time.Minute
 
-// takesFinalValues reports whether the Kymas may still record the final values of the checks of a successful rollout.
+// takesFinalValues reports whether the Kymas may still record the final values of a successful rollout's checks.
 func takesFinalValues(r *fleet.Rollout, now time.Time) bool {
 	s := &r.Status
 	return s.State == fleet.RolloutSucceeded && s.FinishedAt != nil && now.Sub(s.FinishedAt.Time) < finalValuesWithin &&

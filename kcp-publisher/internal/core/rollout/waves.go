@@ -72,9 +72,9 @@ func CheckCourse(course fleet.Course) error {
 	return nil
 }
 
-// hashPlace returns a runtime's position in the order in which waves with a percentage or a count select runtimes. The
-// position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy. It has 52 bits,
-// because JSON numbers can represent these exactly.
+// hashPlace returns a runtime's position in the order in which waves with a percentage or a count select runtimes.
+// The position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy. The position
+// has 52 bits, because JSON numbers can represent integers of this size exactly.
 func hashPlace(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)

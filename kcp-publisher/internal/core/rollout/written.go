@@ -7,9 +7,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// RecordedGates returns the decisions according to the current status of the Rollouts. They are the same as those of
-// the Round that wrote this status. followers does not have to contain all runtimes. It can contain only the runtimes
-// of one shard.
+// RecordedGates returns the decisions according to the Rollouts' current statuses. The Round that wrote these
+// statuses made the same decisions. followers can contain only some of the runtimes, such as the runtimes of one
+// shard.
 func RecordedGates(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -49,7 +49,7 @@ func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, input PlanInput) S
 	return Step{Status: p.status, Decisions: p.decide(runtimes), AwaitsReport: p.awaitedReports(runtimes)}
 }
 
-// grantRecorded selects the runtimes to update. These are the runtimes in the wave's status or, if the wave has no
+// grantRecorded selects the runtimes to update. It selects the runtimes in the wave's status or, if the wave has no
 // maxConcurrent, all reachable runtimes of the wave.
 func (p *plan) grantRecorded(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]

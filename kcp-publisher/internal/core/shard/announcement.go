@@ -19,7 +19,7 @@ type Announcement struct {
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
-	// Rollouts that these objects require. It is empty while publishing has stopped because of a Git commit, so that
+	// Rollouts that these objects require. State is empty while publishing has stopped because of a Git commit, so that
 	// shards of older program versions, which ignore the field Held, also stop.
 	State string `json:"state"`
 	// Held is the reason why publishing has stopped, or empty. While it is set, shards only renew bundles.

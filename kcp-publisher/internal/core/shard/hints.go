@@ -15,8 +15,8 @@ const (
 )
 
 // Hints is a message to all other processes about runtimes that may have sent a new report. The process that is
-// responsible for a runtime then reads the report before its next poll, at a limited rate. It does not trust the
-// message in any other way.
+// responsible for a runtime then reads the report before its next poll, at a limited rate. The process does not trust
+// the message in any other way.
 type Hints struct {
 	// Number is the time of the message in Unix nanoseconds.
 	Number   int64    `json:"n"`

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// waitingSince returns the start of a version's waiting time in a channel. This is the time in the policy's status, or
-// now for a new version. If a Rollout of the version succeeded later, it is the end of that Rollout.
+// waitingSince returns the start of a version's waiting time in a channel. The waiting time starts at the time in the
+// policy's status, or now for a new version. If a Rollout of the version succeeded later, the waiting time starts at
+// the end of that Rollout.
 func (c *chain) waitingSince(channel, version string) metav1.Time {
 	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// File is a state file. If it was opened with Open, no other process can open it at the same time. It is safe for
+// File is a state file. If it was opened with Open, no other process can open it at the same time. A File is safe for
 // concurrent use by several goroutines.
 type File struct {
 	path, location string
@@ -53,8 +53,8 @@ const (
 	retryInterval = 200 * time.Millisecond
 )
 
-// Open locks and reads a state file. If another process holds the lock, it waits. It treats a missing file as empty.
-// location is the registry location of the bundles. One file can contain bundles for several locations.
+// Open locks and reads a state file. If another process holds the lock, Open waits. Open treats a missing file as
+// empty. location is the registry location of the bundles. One file can contain bundles for several locations.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := resolvePath(path)
 	if err != nil {

@@ -138,7 +138,7 @@ func (q query) With(name, value string) string {
 	return q.address()
 }
 
-// OnPage returns the address of a page of this query's result.
+// OnPage returns the address of the given page of the query's results.
 func (q query) OnPage(page int) string {
 	q.Page = page
 	return q.address()
