@@ -27,7 +27,8 @@ func TestSampleModulePassesTrial(t *testing.T) {
 	}
 }
 
-// triedBy returns the trial options that a block's make command sets.
+// The test runs the tutorial's commands with Kyma's keda module. The newer version lacks one of the older version's
+// objects, requires downtime, and has a default CR.
 func TestKedaModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -66,7 +67,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
 }
 
-// triedBy returns the options that the make command in a block passes to the trial.
+// triedBy returns the trial's options that the make command in a shell block sets.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
 	recipe := newPlainShell(t, checkout, binaries).
