@@ -93,8 +93,8 @@ type member struct {
 }
 
 // NewBoard returns a process's Board. member is this process's name. name is the name of the ConfigMap and the
-// planner's Lease. When another process has received a notification about a new report, hinted is called with the
-// runtime. hinted can be nil and must not block.
+// planner's Lease. When another process has received notifications about new reports, hinted is called with the
+// runtimes. hinted can be nil and must not block.
 func NewBoard(
 	api client.Client, namespace, name, member string, shards int, hinted func(runtimes []string),
 ) *Board {

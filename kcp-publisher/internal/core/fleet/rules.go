@@ -282,8 +282,9 @@ func findNotApplied(k *kymaState) *finding {
 	return &finding{situation: BundleNotTaken, message: k.accepted.Message, startedAt: published.Time.Time}
 }
 
-// findPending finds a bundle that the runtime has not reported as applied yet. It ignores a bundle if all modules are
-// ready, because such a bundle does not change any module.
+// findPending finds a bundle that the runtime has not reported as applied yet. If the Kyma is ready, findPending
+// ignores the bundle, because such a bundle does not change any module. It never ignores a bundle that operators
+// still have to carry to the runtime.
 func findPending(k *kymaState) *finding {
 	published := k.unreportedBundle()
 	switch {

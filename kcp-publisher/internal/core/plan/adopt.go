@@ -48,8 +48,8 @@ type Adoption struct {
 	Sequence int64
 	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
-	// Newer is the bundle in the registry if it is newer than the known bundles, for example after a restore of the
-	// control plane. The runtime may have applied it. Otherwise, it is nil.
+	// Newer is the bundle in the registry if it is newer than the known bundles and is not LastBundle, for example
+	// after a restore of the control plane. The runtime may have applied it. In all other cases, Newer is nil.
 	Newer *PublishedBundle
 	// StoredPredicate is the signed content of the bundle in the registry, or nil.
 	StoredPredicate *bundle.Predicate

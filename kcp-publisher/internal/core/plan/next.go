@@ -81,8 +81,8 @@ func NextBundle(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// epochSequence returns a bundle's sequence number. It returns 0 if the bundle belongs to another epoch than the root
-// of trust.
+// epochSequence returns a bundle's sequence number. It returns 0 if the bundle belongs to a different epoch than the
+// root of trust.
 func epochSequence(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
