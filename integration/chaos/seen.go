@@ -204,7 +204,8 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 		c.check(at, Statuses, r.Published >= b.Published,
 			"the status of %s shows published bundle %d after bundle %d", r.Runtime, r.Published,
 			b.Published)
-		// A restored runtime can have lost the bundle that a restored control plane shows. Reported checks the reports.
+		// A restored runtime can have lost the bundle that a restored control plane shows. Checker.Reported checks
+		// the reports.
 		isReported := r.Report == s.lastReport.Sequence && r.Observed == s.lastReport.Observed
 		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime) || s.isCloned(at) ||
 			r.Observed == 0 && s.hasNewKey(at) || isReported,

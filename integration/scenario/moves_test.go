@@ -65,7 +65,8 @@ func newCrate() *unstructured.Unstructured {
 	return o
 }
 
-// Both modules are promoted together. The waves give the two versions to a runtime with different bundles.
+// Both modules are promoted together, but each runtime receives the two versions in different bundles, because the
+// rollouts' waves are approved one after the other.
 func TestObjectsMoveBetweenModulesOfTwoRollouts(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

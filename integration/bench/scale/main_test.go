@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestBenchmarkMeasuresASmallFleet(t *testing.T) {
-	suite.Long(t) // TestRegistryIsReachableWithBothHostNames is its smoke test
+	suite.Long(t)                  // TestRegistryIsReachableWithBothHostNames is its smoke test
 	t.Setenv("TMPDIR", "/var/tmp") // make uses a folder in memory, but the benchmark needs a disk
 	c, err := parse([]string{"-n", "100", "-only", "size", "-out", t.TempDir(), "-notifications"})
 	if err != nil {

@@ -56,7 +56,7 @@ func TestPolicyWithUnwritableStatusDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-// While no publisher was running, a runtime may have stopped. Its status still shows that it reports.
+// A runtime may have stopped while no publisher was running. The Kyma's status still shows that the runtime reports.
 func TestTrainCountsRuntimesOnlyWithCurrentReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded time.Duration // before noon

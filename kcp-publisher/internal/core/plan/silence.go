@@ -16,7 +16,7 @@ import (
 // reports.
 const MaxUnrecorded = 24 * time.Hour
 
-// recordTolerance is the additional time that a publisher has for such an update.
+// recordTolerance is how much later than MaxUnrecorded a publisher may update this time.
 const recordTolerance = time.Hour
 
 // ReceivedReport contains the creation and arrival times of a report that a publisher accepted.
@@ -98,8 +98,9 @@ func IsSilent(conditions []metav1.Condition) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
 }
 
-// RecordedReport returns the time of the last report for a reader of the Kyma's status that does not read reports. A
-// publisher may have received later reports, but it updates the time in the status at least once in MaxUnrecorded.
+// RecordedReport returns the time of the last report according to the Kyma's status, for callers that do not read
+// reports. A publisher may have received later reports, but it updates the time in the status at least once in
+// MaxUnrecorded.
 func RecordedReport(kyma *v1beta2.Kyma) silence.LastReport {
 	last := silence.LastReport{KnownAt: LastReportTime(kyma)}
 	if !last.KnownAt.IsZero() {

@@ -9,7 +9,7 @@ import (
 // holdReasons contains the reasons why a rollout delays the promoted version in a runtime. The texts do not contain the
 // rollout's progress, so that they rarely change.
 type holdReasons struct {
-	// selected is the reason for runtimes that a rollout has updated before it was rolled back. It is empty for all other
+	// selected is the reason for runtimes that a rollout updated before it was rolled back. It is empty for all other
 	// rollouts.
 	selected string
 	// waves contains the reasons for all other runtimes: first for runtimes that no wave selects, and then by wave.

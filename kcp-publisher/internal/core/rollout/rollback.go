@@ -6,11 +6,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// unreturnedIntro separates the reason for a rollback from the runtimes that cannot return, in the rollout's message.
+// unreturnedIntro separates two parts of a rollout's message: the reason for the rollback, and the runtimes that cannot
+// return to their last version.
 const unreturnedIntro = "; the last version cannot be installed in "
 
-// describeUnreturned adds the runtimes that cannot return to their last version to the message of a rollback, and
-// removes them when the problem is solved.
+// describeUnreturned updates the end of a rollout's message, which lists the runtimes that cannot return to their last
+// version. It removes the list when the problem is solved.
 func (p *plan) describeUnreturned() {
 	reason, _, _ := strings.Cut(p.status.Message, unreturnedIntro)
 	p.status.Message = reason

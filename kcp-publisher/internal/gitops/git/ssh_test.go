@@ -211,8 +211,8 @@ func checkEndlessReferences(t *testing.T, packetBytes int) {
 	}
 }
 
-// sendReferences serves one session, sends references until the client disconnects, and returns the number of bytes. If
-// packetBytes is 0, it sends a line at a time, otherwise this number of bytes.
+// sendReferences serves one session, sends references until the client disconnects, and returns the number of bytes. It
+// sends packetBytes bytes at a time, or a line at a time if packetBytes is 0.
 func sendReferences(conn net.Conn, config *ssh.ServerConfig, packetBytes int) (bytes int64) {
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {
