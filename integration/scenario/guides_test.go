@@ -175,8 +175,9 @@ func (w *guideRunner) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks returns the commands in docs/guides/rollouts.md that follow the promotion: those that show rollouts, the
-// actions by name, and the `why` command. TestOperatorPromotesWithoutGitAndReadsFailureCause runs `promote`.
+// rolloutBlocks returns the commands in docs/guides/rollouts.md that follow the promotion: the commands that show
+// rollouts, the actions by name, and the `why` command. TestOperatorPromotesWithoutGitAndReadsFailureCause runs
+// `promote`.
 func (w *guideRunner) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 4)[1:]
 	actions = map[string]string{}
