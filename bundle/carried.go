@@ -82,11 +82,11 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	return NewBlob(MediaTypeCarried, data), err
 }
 
-// CarriedTag returns the tag for a signed image list with the given digest in the CarriedRepository.
+// CarriedTag returns the tag in CarriedRepository for the signed image list with the given digest.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag for the runtime's last image list. The publisher sets it in its own registry at an
-// export. The importer sets it in the target registry at an import.
+// CarriedLastTag returns the tag for the runtime's last image list. An export sets it in the publisher's registry, and
+// an import sets it in the target registry.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
@@ -160,8 +160,8 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried checks that an air-gap file's signed image list is valid now and covers the file's bundles. The list
-// must not be older than last, the last imported list, which is nil before the first import.
+// CheckCarried checks that an air-gap file's signed image list is valid now and covers the file's bundles. last is the
+// last imported list, or nil before the first import. The list must not be older than last.
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,

@@ -21,7 +21,7 @@ func TestVerifyCarriedRefusesListsWithoutPublisherSignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// edited returns the signed manifest after a change that the signature does not cover.
+	// edited returns the signed manifest after a change, without signing it again.
 	edited := func(change func(*ocispec.Manifest)) Fetched {
 		var manifest ocispec.Manifest
 		if err := json.Unmarshal(composed.Bytes, &manifest); err != nil {

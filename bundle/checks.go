@@ -98,7 +98,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	return nil
 }
 
-// Checks over Secrets are refused because even a boolean result in a report reveals part of a Secret's value.
+// checkCEL refuses checks of Secrets, because even a boolean result in a report reveals part of a Secret's value.
 func checkCEL(c fleet.CELCheck) error {
 	version, err := schema.ParseGroupVersion(c.APIVersion)
 	switch {
@@ -134,8 +134,8 @@ func checkPath(field, path string) error {
 	return nil
 }
 
-// decimal matches a query's bounds. The RolloutPolicy schema has the same pattern. No value exceeds the bound NaN, so a
-// check with this bound would always pass.
+// decimal matches a query's bounds. The RolloutPolicy schema has the same pattern. It excludes NaN: no value exceeds
+// the bound NaN, so a check with this bound would always pass.
 var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 func checkPromQL(q fleet.PromQLCheck) error {

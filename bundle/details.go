@@ -68,7 +68,7 @@ type ContainerLog struct {
 
 // Limits for details.
 const (
-	// A report lists the failing objects in at most MaxDetailedModules modules.
+	// MaxDetailedModules limits the modules for which a report lists failing objects.
 	MaxDetailedModules = 8
 	// MaxFailingObjects limits a module's failing objects. MaxDetailedObjects limits all of a module's objects.
 	MaxFailingObjects  = 6

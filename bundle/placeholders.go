@@ -58,8 +58,8 @@ func (v ModuleValues) valueOf(ref ValueRef) (any, error) {
 	return ref.convert(*value)
 }
 
-// SampleValues returns values of the references' types, to check a document without the values of a runtime. The value
-// of a reference without a type is its own placeholder, so text stays unchanged.
+// SampleValues returns a sample value for each reference. Callers use the samples to check a document without a
+// runtime's values. A reference without a type gets its own placeholder as its value, so text stays unchanged.
 func SampleValues(refs []ValueRef) ModuleValues {
 	samples := ModuleValues{}
 	for _, ref := range refs {

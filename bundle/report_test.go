@@ -174,7 +174,7 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 			}
 			c.report.Features = AllFeatures()
 			if !c.enrolled {
-				c.report.Enrollment = nil // its token was not verified
+				c.report.Enrollment = nil // the enrollment's token was not verified
 			}
 			if !reflect.DeepEqual(accepted.Report, c.report) ||
 				!reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, c.signer)) {

@@ -26,8 +26,8 @@ func (t Trust) CheckVersions(b Bundle) error {
 }
 
 // IsAutonomous reports whether the runtime can choose modules among the bundle's Offers. A runtime cannot choose while
-// it is deleted or taken over from another product. During a takeover, the Offers contain neither inherited objects nor
-// installed versions.
+// it is being deleted or taken over from another product. During a takeover, the Offers contain neither inherited
+// objects nor installed versions.
 func (b Bundle) IsAutonomous() bool {
 	return b.State.Settings.Autonomy == AutonomyCatalog && !b.Statement.Predicate.Deleting && b.State.Takeover == ""
 }

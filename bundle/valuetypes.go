@@ -24,14 +24,14 @@ const (
 	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
 )
 
-// valueType is a type of references. description names the type in messages, and sample is a valid value. convert
-// returns the value in the type, and false if the text is not a value of the type.
+// valueType is the type of a reference. description names the type in messages, and sample is a valid value. convert
+// converts text to the type. It returns false if the text is not a value of the type.
 type valueType struct {
 	description, sample string
 	convert             func(text string) (value any, valid bool)
 }
 
-// valueTypes contains the types of references by the name after the colon.
+// valueTypes contains the types of references. The key is the text after the colon in the reference.
 var valueTypes = map[string]valueType{
 	"int":  {"an integer, such as 3", "1", parseInteger},
 	"bool": {"true or false", v1beta2.True, parseBoolean},
@@ -70,7 +70,7 @@ func (r ValueRef) Accepts(value string) bool {
 	return err == nil
 }
 
-// convert returns the value in the type of the reference: a string, an int64 or a bool. The error does not contain the
+// convert converts the value to the reference's type: a string, an int64 or a bool. The error does not contain the
 // value.
 func (r ValueRef) convert(value string) (any, error) {
 	if !r.IsTyped() {
@@ -116,9 +116,9 @@ func CheckValueName(name string) error {
 	return nil
 }
 
-// InvalidValues returns the error for a module that uses values which do not have the type of the module's references,
-// or nil if refs is empty. defaultCR is the module's default CR, or nil. The error lists the fields of the default CR
-// that use the values.
+// InvalidValues returns the error for a module whose runtime defines values of the wrong type, or nil if refs is empty.
+// refs are the references to these values. defaultCR is the module's default CR, or nil. The error lists the fields of
+// the default CR that use the values.
 func InvalidValues(module string, refs []ValueRef, defaultCR *unstructured.Unstructured) error {
 	if len(refs) == 0 {
 		return nil

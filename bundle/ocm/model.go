@@ -52,7 +52,7 @@ type Merge struct {
 }
 
 // Element contains the fields that resources, sources and references have in common. Name and ExtraIdentity identify an
-// element in its list. If several elements share them, Version is part of the identity.
+// element in its list. If several elements have the same Name and ExtraIdentity, Version is part of the identity, too.
 type Element struct {
 	Name          string
 	Version       string

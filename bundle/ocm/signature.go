@@ -114,9 +114,9 @@ func isSignedBy(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, 
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// parseChain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that can have
-// made it: the key in the first certificate or, without certificates, all trusted keys. The first certificate must
-// contain a trusted key or be issued by a trusted authority.
+// parseChain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that could
+// have signed them: the key in the first certificate or, without certificates, all trusted keys. The first certificate
+// must contain a trusted key or be issued by a trusted authority.
 func (s Signature) parseChain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {

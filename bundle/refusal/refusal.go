@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Reason is the check that refused a bundle or a report. Conditions and metrics contain it.
+// Reason identifies the check that refused a bundle or a report. Conditions and metrics contain it.
 type Reason string
 
 // Reasons for refusing an artifact, such as a bundle or report, in the order of the checks.

@@ -59,7 +59,8 @@ func refusesUpload(status int) bool {
 	return false
 }
 
-// isRefusedUpload reports whether err is the response to an upload that another attempt sends in chunks.
+// isRefusedUpload reports whether err is a registry's response that refused a blob upload in one PUT request. The next
+// attempt to upload the blob uses chunks.
 func isRefusedUpload(err error) bool {
 	var response *errcode.ErrorResponse
 	return errors.As(err, &response) && response.Method == http.MethodPut && refusesUpload(response.StatusCode) &&

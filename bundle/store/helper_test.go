@@ -12,7 +12,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// writeHelpers writes credential helpers as shell scripts into a folder of PATH.
+// writeHelpers writes credential helpers as shell scripts into a new folder and adds this folder to PATH.
 func writeHelpers(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

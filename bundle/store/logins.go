@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// loginMargin is the time before the end of a login at which it is renewed. A shorter login is renewed when a
-	// quarter of its time is left.
+	// loginMargin is how long before its expiry a login is renewed. A short login is renewed when a quarter of its
+	// validity period is left.
 	loginMargin = 5 * time.Minute
-	// helperValidity is how long the output of a credential helper is used, because helpers return no expiry.
+	// helperValidity is how long a credential helper's output is cached, because helpers do not return an expiry.
 	helperValidity = time.Minute
 	// loginRetry is the time after which a failed login is tried again.
 	loginRetry = 5 * time.Second
@@ -40,12 +40,13 @@ type logins struct {
 	byHost map[string]*cachedLogin
 }
 
-// cachedLogin is a host's login. The token in turn belongs to the goroutine that uses the other fields.
+// cachedLogin is a host's login. The channel turn is a lock for the other fields: a goroutine holds it by sending a
+// value.
 type cachedLogin struct {
 	turn       chan struct{}
 	credential auth.Credential
 	err        error
-	// renew is the time of the next login. expires is the end of the credential, or zero.
+	// renew is the time of the next login. expires is when the credential expires, or zero.
 	renew, expires time.Time
 }
 
@@ -86,7 +87,7 @@ func (l *logins) get(
 	case err == nil:
 		*login = cachedLogin{turn: login.turn, credential: found, renew: renewalOf(now, expires), expires: expires}
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return auth.EmptyCredential, err // another caller is not canceled
+		return auth.EmptyCredential, err // only this caller was canceled, so do not cache the error for others
 	case login.err == nil && now.Before(login.expires):
 		login.renew = now.Add(loginRetry)
 	default:

@@ -31,7 +31,7 @@ func missingDigest(request *http.Request, response *http.Response) bool {
 	return false
 }
 
-// missingLength reports whether the response for a blob lacks the length. A missing blob has another status.
+// missingLength reports whether the response for an existing blob lacks the length.
 func missingLength(request *http.Request, response *http.Response) bool {
 	return request.Method == http.MethodHead && response.StatusCode == http.StatusOK && response.ContentLength < 0 &&
 		strings.Contains(request.URL.Path, "/blobs/")
@@ -67,8 +67,8 @@ func (c client) getInstead(request *http.Request, refused *http.Response) (*http
 	return whole, nil
 }
 
-// countLength sets a response's length to the number of bytes in its body. It keeps an unknown length if the body is
-// larger than every blob that this program reads.
+// countLength sets a response's length to the number of bytes in its body. It leaves the length unknown if the body is
+// larger than the largest blob that this program reads.
 func countLength(response *http.Response) error {
 	length, err := io.Copy(io.Discard, io.LimitReader(response.Body, bundle.MaxLayerBytes+1))
 	if err == nil && length <= bundle.MaxLayerBytes {

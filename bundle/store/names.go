@@ -21,7 +21,7 @@ type names struct {
 	bytes, pages int
 }
 
-// add adds the results of keep for the names on the next page. It omits a name if keep returns false.
+// add calls keep for each name on the next page and adds the result. It omits a name if keep returns false.
 func (n *names) add(page []string, keep func(string) (string, bool)) error {
 	if n.pages++; n.pages > maxNamesPages {
 		return refuseNames("%d pages", maxNamesPages)

@@ -48,8 +48,8 @@ func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 		return fmt.Errorf("%T does not support deletion", from)
 	}
 	if r, ok := from.(*remote.Repository); ok {
-		// Without this, oras reads the manifest first, and fails if it is too large or has a subject that it cannot
-		// read. A runtime chooses its report's manifest.
+		// Without this call, oras first reads the manifest, and fails if the manifest is too large or has a subject
+		// that oras cannot read. A runtime could push such a manifest as its report to prevent the report's removal.
 		_ = r.SetReferrersCapability(true)
 	}
 	err := deleter.Delete(ctx, d)

@@ -56,7 +56,7 @@ func TestEmptyRepositoryListIsAnError(t *testing.T) {
 	}
 }
 
-// A runtime can push any manifest as its report.
+// A runtime can push any manifest as its report, so a manifest's content must not prevent its removal.
 func TestRemovalDoesNotDependOnTheManifest(t *testing.T) {
 	for name, content := range map[string]string{
 		"a manifest over the size limit": `{"schemaVersion":2,"annotations":{"a":"` +

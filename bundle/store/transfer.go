@@ -287,7 +287,7 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// refusesMount reports whether the registry responded with a client error other than 408 and 429, with 500 or with 501.
+// refusesMount reports whether the registry responded with status 500, 501, or a client error other than 408 and 429.
 // Registries return different errors if they do not support mounts or deny access to the source repository. If the
 // whole registry is broken, the upload fails, too.
 func refusesMount(err error) bool {

@@ -218,8 +218,8 @@ func HasMergeKey(n *yaml.Node) bool {
 	return false
 }
 
-// checkMerge checks the value of a merge key. seen contains the keys before the merge key. It must not contain a merged
-// key, because decoders differ in the key that takes precedence.
+// checkMerge checks the value of a merge key. seen contains the keys that precede the merge key in the mapping. If the
+// value also contains one of these keys, checkMerge returns an error, because decoders disagree on which one applies.
 func (w *yamlWalk) checkMerge(value *yaml.Node, seen map[string]bool) error {
 	merged := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode || value.Kind == yaml.AliasNode && value.Alias.Kind == yaml.SequenceNode {

@@ -6,7 +6,7 @@
 //	{"days": ["Sat"], "begin": "21:00:00+00:00", "end": "00:00:00+00:00"}
 //	{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-09T00:00:00Z"}
 //
-// A weekly window begins on each of its days. If its end is not after its begin, it ends on the next day.
+// A weekly window begins on each of its days. If its end time is not after its begin time, it ends on the next day.
 //
 // Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md lists the
 // differences.

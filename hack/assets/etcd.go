@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// EnsureEtcdTool returns the path of a command line of etcd: etcdctl, which saves snapshots, or etcdutl, which restores
-// them. If the program is missing in the cache, EnsureEtcdTool first builds it.
+// EnsureEtcdTool returns the path to one of etcd's command-line tools: etcdctl, which saves snapshots, or etcdutl,
+// which restores them. If the tool is missing in the cache, EnsureEtcdTool first builds it.
 func EnsureEtcdTool(ctx context.Context, name string, progress io.Writer) (string, error) {
 	p := program{name: name, module: controlPlane, pkg: "go.etcd.io/etcd/" + name + "/v3"}
 	// hack/offline/controlplane/go.mod pins etcd together with kube-apiserver.

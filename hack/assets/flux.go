@@ -58,7 +58,7 @@ func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	return found, nil
 }
 
-// downloadFlux downloads the modules in the pinned versions of go.mod.
+// downloadFlux downloads the modules in the versions that go.mod pins.
 func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModule, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"mod", "download", "-json"}, paths...)...)
 	cmd.Dir = dir

@@ -15,8 +15,8 @@ import (
 // kube-apiserver.
 var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 
-// EnsureLimit returns a folder with kube-apiserver in the oldest or newest supported version, and with the etcd and
-// kwok of Ensure. It builds missing programs.
+// EnsureLimit returns a folder with kube-apiserver in the oldest or newest supported version, and with the same etcd
+// and kwok that Ensure returns. It builds missing programs.
 func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string, error) {
 	version, ok := Limits[limit]
 	if !ok {

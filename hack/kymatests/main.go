@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// compare returns a line for each test and flag of the checkout without a row on the page.
+// compare returns one line for each of the checkout's tests and flags that has no row on the compatibility page.
 func compare(checkout string, record bool) ([]string, error) {
 	tests, err := testsOf(checkout)
 	if err != nil {

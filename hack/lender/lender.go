@@ -28,7 +28,7 @@ const Service = "Lender"
 
 // Want describes the cluster to borrow.
 type Want struct {
-	// Workloads makes Deployments, StatefulSets and DaemonSets ready.
+	// Workloads requests a cluster in which Deployments, StatefulSets and DaemonSets become ready.
 	Workloads bool
 }
 
@@ -54,7 +54,7 @@ type Loan struct {
 // Socket returns the path of the lender's socket, or "" if the run has no lender.
 func Socket() string { return os.Getenv(Env) }
 
-// Borrow waits for one of the lender's clusters at a socket.
+// Borrow connects to the lender at a socket and waits until the lender has a free cluster.
 func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
 	connection, err := rpc.Dial("unix", socket)
 	if err != nil {

@@ -93,8 +93,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// ChangeIdentity creates Namespace kube-system of an API server again, with a new UID. Call it for an API server whose
-// etcd started with a copy of another cluster's data, because the namespace's UID identifies the cluster.
+// ChangeIdentity recreates an API server's Namespace kube-system with a new UID. Call it for an API server whose etcd
+// started with a copy of another cluster's data, because the namespace's UID identifies the cluster.
 func ChangeIdentity(ctx context.Context, config *rest.Config, etcd *url.URL) error {
 	return (&Snapshot{config: config, etcd: etcd}).changeIdentity(ctx)
 }
@@ -127,7 +127,7 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	})
 }
 
-// changeIdentity creates Namespace kube-system again. Programs identify a cluster by the UID of this Namespace.
+// changeIdentity recreates Namespace kube-system. Programs identify a cluster by the UID of this Namespace.
 func (s *Snapshot) changeIdentity(ctx context.Context) error {
 	if err := s.delete(ctx, kubeSystem); err != nil {
 		return err

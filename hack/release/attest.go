@@ -188,7 +188,7 @@ func (r *release) writeAttestations(ctx context.Context, with signing) error {
 	return os.WriteFile(filepath.Join(r.dir, attestationsFile(r.version)), lines.Bytes(), 0o644)
 }
 
-// attestation is one line of the release's file of attestations.
+// attestation is one line in the release's attestations file.
 type attestation struct {
 	bundle        []byte
 	predicateType string

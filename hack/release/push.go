@@ -95,7 +95,7 @@ func (r *release) pushOne(
 	return nil
 }
 
-// createdAt returns the creation time in an image's or chart's annotations, which its attestations get too.
+// createdAt returns the creation time from an image's or chart's annotations. The attestations use the same time.
 func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
 	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
 	if err != nil {

@@ -182,7 +182,7 @@ type signing interface {
 	statement(ctx context.Context, payload []byte) (*dsse.Envelope, error)
 }
 
-// signerOf signs in this program. It is also a signer of DSSE.
+// signerOf signs in this program. It also implements the signer interface of package dsse.
 type signerOf struct{ crypto.Signer }
 
 func (s signerOf) file(ctx context.Context, data []byte) ([]byte, error) { return s.Sign(ctx, data) }

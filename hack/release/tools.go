@@ -140,7 +140,8 @@ func (r *release) syftBill(ctx context.Context, program, file string) (*cycloned
 	return &bom, nil
 }
 
-// cosign signs with a key in its own format, without the public transparency log.
+// cosign signs with the program cosign, which requires a key in cosign's own format. It does not use the public
+// transparency log.
 type cosign struct {
 	r *release
 	// dir contains the key and temporary files.

@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// The order is that of coredns' plugin.cfg.
+	// The directives have the same order as in CoreDNS's plugin.cfg.
 	dnsserver.Directives = []string{
 		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
 	}
