@@ -147,8 +147,8 @@ func increment(count int32) int32 {
 
 // NextMeasurement returns when the next measurement is due. It returns false if the check needs no further measurement.
 //
-// Measurements end checkFor after ready. An Inconclusive check runs for up to bundle.MaxCheckFor, because the
-// rollout waits for its result.
+// Measurements end when checkFor has passed since ready. An Inconclusive check continues for up to bundle.MaxCheckFor,
+// because the rollout waits for its result.
 func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -201,8 +201,8 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 // Continue returns a state for each definition. A check with an unchanged definition keeps its previous state.
 // Otherwise, the check starts again.
 //
-// The value before the upgrade is kept if the query did not change. A check with a Problem is Inconclusive, except
-// after it Failed.
+// The value before the upgrade is kept if the query did not change. A check with a Problem is Inconclusive, unless it
+// has already Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
@@ -263,7 +263,7 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 }
 
 // WithoutValues returns only check names and results. For an Inconclusive check with a problem, Unknowns is 1. The
-// agent sends a new report if the result changes.
+// agent sends a report early only for changes to this reduced list.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {

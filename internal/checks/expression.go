@@ -115,7 +115,7 @@ func expandOptMap(wrap bool) cel.MacroFactory {
 	}
 }
 
-// assign returns an expression with the value of result, which can use the variable name.
+// assign returns an expression that evaluates result. Inside result, the variable name has the given value.
 func assign(f cel.MacroExprFactory, name string, value, result ast.Expr) ast.Expr {
 	return f.NewComprehension(f.NewList(), "@unused", name, value, f.NewLiteral(types.False), f.NewIdent(name), result)
 }

@@ -21,8 +21,8 @@ func ParseNumber(text string) (number float64, ok bool) {
 // MissingValue is the value before an upgrade if it could not be measured.
 const MissingValue = "missing"
 
-// CompareNumber compares a query's value with its check's bounds. before is the value before the upgrade. It is empty
-// after a first installation. If it is not a number, such as MissingValue, no comparison is possible.
+// CompareNumber compares a query's value with its check's bounds. before is the value before the upgrade, or empty
+// after a first installation. If before is not a number, such as MissingValue, no comparison with it is possible.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	rounded, finite := ParseNumber(m.Value)

@@ -35,7 +35,7 @@ func AllowEmptyArguments(cmd *cobra.Command) {
 	cmd.Annotations[emptyArguments] = ""
 }
 
-// checkEmpty returns an error for empty arguments, and for empty values of the flags of RequireValues.
+// checkEmpty returns an error for empty arguments, and for empty values of flags that RequireValues marked.
 func checkEmpty(cmd *cobra.Command, args []string) error {
 	var problems []error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Printf writes formatted text whose line ends are only those of format. It replaces line ends and tabs in arguments
-// with spaces, so that text from runtimes, registries and charts cannot add lines to a command's output. The output
-// escapes the other control characters.
+// Printf writes formatted text. It replaces line ends and tabs in arguments with spaces, so that text from runtimes,
+// registries and charts cannot add lines to a command's output. The command's writer escapes the other control
+// characters.
 func Printf(out io.Writer, format string, args ...any) {
 	lines := make([]any, len(args))
 	for i, arg := range args {

@@ -15,7 +15,7 @@ type Provider struct {
 	newLogin func(provider string) store.LoginFunc
 }
 
-// UseLogins replaces the logins of the flag --registry-provider in a command and its subcommands.
+// UseLogins replaces the login functions of the flag --registry-provider in a command and its subcommands.
 func UseLogins(cmd *cobra.Command, newLogin func(provider string) store.LoginFunc) {
 	if flag := cmd.Flags().Lookup(providerFlag); flag != nil {
 		if provider, ok := flag.Value.(*Provider); ok {

@@ -123,7 +123,7 @@ func AtLeastOne(kind string) cobra.PositionalArgs {
 	}
 }
 
-// Logger returns a logger with the level and format of the flags.
+// Logger returns a logger with the level and format from the flags.
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
 func (r *Root) setColors(out io.Writer) error {

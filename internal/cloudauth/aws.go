@@ -74,7 +74,7 @@ func (a awsLogin) login(ctx context.Context, host string) (*store.Login, error) 
 	}, nil
 }
 
-// awsEndpoint returns the URL of a service from the environment variables of the AWS SDKs, or the default.
+// awsEndpoint returns a service's URL from the AWS SDKs' environment variables, or the default.
 func awsEndpoint(service, fallback string) string {
 	return strings.TrimSuffix(
 		cmp.Or(os.Getenv("AWS_ENDPOINT_URL_"+service), os.Getenv("AWS_ENDPOINT_URL"), fallback), "/") + "/"
@@ -125,13 +125,13 @@ func (a awsLogin) assumeRole(ctx context.Context, file, endpoint string) (awsKey
 	return found.Keys, nil
 }
 
-// podIdentity reads access keys from the agent of EKS Pod Identity on the node.
+// podIdentity reads access keys from the EKS Pod Identity agent on the node.
 func (a awsLogin) podIdentity(ctx context.Context, at string) (awsKeys, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return awsKeys{}, err
 	}
-	// The AWS SDKs have the same rule, because the request contains the token of the Pod.
+	// The AWS SDKs have the same rule, because the request contains the Pod's token.
 	if host := request.URL.Hostname(); request.URL.Scheme != "https" && !net.ParseIP(host).IsLoopback() &&
 		!slices.Contains(metadataHosts[AWS], request.URL.Host) {
 		return awsKeys{}, fmt.Errorf("AWS_CONTAINER_CREDENTIALS_FULL_URI: %s needs https", host)

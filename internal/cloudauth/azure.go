@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// azureUser is the user name for passwords of ACR that are tokens.
+	// azureUser is the user name that ACR requires if the password is a token.
 	azureUser  = "00000000-0000-0000-0000-000000000000"
 	azureScope = "https://containerregistry.azure.net/.default"
 )
 
 // azureLogin logs in to Azure Container Registry with Microsoft Entra Workload ID: it exchanges the ServiceAccount's
-// token for a token of Microsoft Entra, and that token for the registry's refresh token.
+// token for a Microsoft Entra token, and that token for the registry's refresh token.
 //
 // Source: "OAuth 2.0 client credentials flow" of Microsoft's identity platform, with a federated credential; Azure/acr,
 // docs/AAD-OAuth.md.

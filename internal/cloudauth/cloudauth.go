@@ -57,10 +57,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("log in to registry %s with provider %s: %v: %s", e.Host, e.Provider, e.Err, fixes[e.Provider])
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the wrapped error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NewLogin returns the login of a provider for workloads in a cluster, or nil for Generic.
+// NewLogin returns a provider's login function for workloads in a cluster, or nil for Generic.
 func NewLogin(provider string) store.LoginFunc {
 	client := NewClient(provider)
 	logins := map[string]store.LoginFunc{
@@ -69,8 +69,8 @@ func NewLogin(provider string) store.LoginFunc {
 	return Limit(provider, logins[provider])
 }
 
-// Limit returns a login that calls login only for registries of the provider, and returns an *Error. It returns nil for
-// Generic.
+// Limit returns a login function that calls login only for the provider's registries and wraps its errors in an *Error.
+// It returns nil if login is nil, as for Generic.
 func Limit(provider string, login store.LoginFunc) store.LoginFunc {
 	if login == nil {
 		return nil

@@ -29,7 +29,7 @@ func TestIdentityIsExchangedForPassword(t *testing.T) {
 		provider, host string
 		env            func(*testing.T, *cloudtest.Cloud)
 		user, password string
-		// lifetime is zero if the password expires with the cloud's Expires.
+		// lifetime is the validity that the response grants, or zero if the password must expire at Cloud.Expires.
 		lifetime time.Duration
 		requests []string
 	}{
@@ -234,7 +234,7 @@ func TestMetadataServerIsReachableForItsProviderOnly(t *testing.T) {
 	if err != nil || got.Password != "gcp-token" {
 		t.Errorf("metadata server: got %v, %v, want gcp-token", got, err)
 	}
-	// httptest listens at a loopback address, which only the variables of the provider allow.
+	// httptest listens at a loopback address, which only the provider's own environment variables allow.
 	for _, provider := range []string{Generic, AWS, Azure} {
 		_, _, err := MetadataToken(t.Context(), NewClient(provider))
 		var refused *store.RedirectError

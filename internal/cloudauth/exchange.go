@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// requestTimeout limits one request of a login, and loginTimeout all of its requests.
+	// requestTimeout limits each request in a login, and loginTimeout limits all requests together.
 	requestTimeout = 10 * time.Second
 	loginTimeout   = 30 * time.Second
 	maxBodyBytes   = 256 << 10
@@ -31,7 +31,7 @@ func limitBody(next http.RoundTripper) http.RoundTripper {
 	return bounded.Transport{Next: next, MaxBytes: maxBodyBytes, TooLarge: errTooLarge}
 }
 
-// exchange sends a request and returns the body of its response.
+// exchange sends a request and returns the response body.
 func exchange(client *http.Client, request *http.Request) ([]byte, error) {
 	response, err := client.Do(request)
 	if err != nil {
@@ -49,7 +49,7 @@ func exchange(client *http.Client, request *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// exchangeJSON decodes the response of a request into the value that into points to.
+// exchangeJSON sends a request and decodes the response body into the value that into points to.
 func exchangeJSON(client *http.Client, request *http.Request, into any) error {
 	body, err := exchange(client, request)
 	if err != nil {
@@ -71,7 +71,7 @@ func newForm(ctx context.Context, at string, fields url.Values) (*http.Request, 
 	return request, nil
 }
 
-// readToken reads the file with a token of the workload. Kubernetes replaces the file before the token expires.
+// readToken reads a file with the workload's token. Kubernetes replaces the file before the token expires.
 func readToken(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func readToken(path string) (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
-// requireEnv returns the values of environment variables, and an error if one is not set.
+// requireEnv returns the values of environment variables. The error lists the variables that are not set.
 func requireEnv(names ...string) ([]string, error) {
 	var values, missing []string
 	for _, name := range names {

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// gcpUser is the user name for passwords of Artifact Registry that are access tokens.
+	// gcpUser is the user name that Artifact Registry requires if the password is an access token.
 	gcpUser     = "oauth2accesstoken"
 	gcpMetadata = "169.254.169.254"
 	gcpScope    = "https://www.googleapis.com/auth/cloud-platform"
 )
 
-// gcpLogin logs in to Google Artifact Registry with an access token. If GOOGLE_APPLICATION_CREDENTIALS names a file of
-// Workload Identity Federation, gcpLogin exchanges the token in the configured file. Otherwise it reads the access
-// token from the metadata server, as in GKE.
+// gcpLogin logs in to Google Artifact Registry with an access token. If GOOGLE_APPLICATION_CREDENTIALS names a
+// configuration file for Workload Identity Federation, gcpLogin exchanges the token in the file that the configuration
+// names. Otherwise it reads the access token from the metadata server, as in GKE.
 //
 // Source: "Obtain short-lived tokens for Workload Identity Federation" (Security Token Service and IAM Credentials
 // API), and "Authenticate applications" of Compute Engine.
@@ -44,7 +44,7 @@ func (g gcpLogin) login(ctx context.Context, _ string) (*store.Login, error) {
 	return &store.Login{Username: gcpUser, Password: token, Expires: expires}, nil
 }
 
-// gcpToken is a token in the responses of the metadata server and of the Security Token Service.
+// gcpToken is a response with a token, from the metadata server or from the Security Token Service.
 type gcpToken struct {
 	Token   string `json:"access_token"`
 	Seconds int    `json:"expires_in"`
@@ -57,7 +57,7 @@ func (g gcpToken) expiring() (string, time.Time, error) {
 	return g.Token, time.Now().Add(time.Duration(g.Seconds) * time.Second), nil
 }
 
-// MetadataToken returns the access token of the workload from Google's metadata server.
+// MetadataToken returns the workload's access token from Google's metadata server.
 func MetadataToken(ctx context.Context, client *http.Client) (token string, expires time.Time, err error) {
 	host := cmp.Or(os.Getenv("GCE_METADATA_HOST"), gcpMetadata)
 	at := "http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token"
@@ -115,7 +115,7 @@ func (f federation) subject() (string, error) {
 		return token, err
 	}
 	var fields map[string]any
-	_ = json.Unmarshal([]byte(token), &fields) // the field is missing in other text
+	_ = json.Unmarshal([]byte(token), &fields) // if the text is not a JSON object, the field is missing
 	if token, _ = fields[f.Source.Format.Field].(string); token == "" {
 		return "", fmt.Errorf("%s: the JSON object has no field %q", f.Source.File, f.Source.Format.Field)
 	}
@@ -151,7 +151,7 @@ func federatedToken(ctx context.Context, client *http.Client, path string) (stri
 	return impersonate(ctx, client, f.ImpersonationURL, token)
 }
 
-// impersonate exchanges a federated token for a token of a service account.
+// impersonate exchanges a federated token for a service account's token.
 func impersonate(ctx context.Context, client *http.Client, at, token string) (string, time.Time, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(`{"scope":["`+gcpScope+`"]}`))
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// hostNames contains a pattern of each provider's registry hosts. Cloud providers own the domains, so a login is never
+// hostNames contains a pattern for each provider's registry hosts. Cloud providers own the domains, so a login is never
 // sent to another party's server.
 //
-// Source: ParseArtifactRepository of the providers of fluxcd/pkg/auth; Amazon ECR endpoints and quotas.
+// Source: ParseArtifactRepository in fluxcd/pkg/auth's providers; Amazon ECR endpoints and quotas.
 var hostNames = map[string]*regexp.Regexp{
 	AWS: regexp.MustCompile(
 		`^[0-9]{12}\.dkr[.-]ecr(-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(?:\.cn)?|on\.aws|on\.amazonwebservices\.com\.cn)$`),
@@ -55,7 +55,8 @@ var metadataHosts = map[string][]string{
 	Azure: {"169.254.169.254"},
 }
 
-// localHosts returns the hosts of a provider's endpoints that can have internal addresses.
+// localHosts returns a provider's hosts that can have internal addresses: its metadata services, and the hosts in its
+// endpoint variables.
 func localHosts(provider string) []string {
 	hosts := append([]string(nil), metadataHosts[provider]...)
 	for _, name := range endpointVariables[provider] {

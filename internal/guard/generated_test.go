@@ -28,7 +28,8 @@ func TestReferenceOfAdmissionPoliciesIsCurrent(t *testing.T) {
 	require.True(t, string(have) == want, "%s is not current: run make generate", path)
 }
 
-// Each rule is enforced by the agent and by the admission policies, or the table contains the reason.
+// The agent and the admission policies both enforce each rule, or the table contains the reason why one of them does
+// not.
 func TestEveryRuleHasGoAndCELOrAReason(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range listRules() {

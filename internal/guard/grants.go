@@ -72,7 +72,7 @@ func checkPublicBinding(o *unstructured.Unstructured) string {
 }
 
 const (
-	// operatorGroup and operatorResource name the resource whose verb change makes an account an operator.
+	// An account that has permission for the verb change on this resource is an operator.
 	operatorGroup    = "kyma-pull.dev"
 	operatorResource = "agents"
 	// aggregationLabels is the prefix of labels that add a role's rules to a built-in role.

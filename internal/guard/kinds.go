@@ -22,7 +22,7 @@ const (
 	reservedPrefix      = "kyma-pull-"
 )
 
-// LabelApp is the label in the pod selectors on the agent's Deployment and Service.
+// LabelApp is the label that the agent's Deployment and Service use in their pod selectors.
 const LabelApp = "app.kubernetes.io/name"
 
 // agentKinds maps the kinds of the agent's custom resources to their plural names.

@@ -4,7 +4,7 @@ package guard
 // fields of a Deployment. Without this policy, a client with the agent's token could get tokens of all ServiceAccounts
 // in namespaces in which the agent creates Secrets, or read Secrets through the agent's own Deployment.
 //
-// The rules compare a request with the permissions of the agent, so they hold for all roles of the chart.
+// The rules compare a request with the agent's permissions, so they work with every role in the chart.
 const policyAgent policyName = "skr-agent-accounts"
 
 const typeAccountToken = "kubernetes.io/service-account-token"

@@ -68,7 +68,7 @@ func referencedSecret(field string, value any, siblings map[string]any, namespac
 	return ""
 }
 
-// harmlessTemplates are the templates in a Secret's name that a storage driver cannot expand to an agent Secret.
+// harmlessTemplates are the templates that a storage driver cannot expand to the name of an agent Secret.
 var harmlessTemplates = []string{"${pvc.name}", "${pv.name}"}
 
 // storageGroups are the API groups with the cluster-scoped objects that storage drivers read.
@@ -77,7 +77,7 @@ var storageGroups = []string{
 }
 
 // checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in a
-// volume's specification, in parameters, or in annotations, which contain the Secret for deleting a volume or snapshot.
+// volume's specification, in parameters, or in annotations that name the Secret for deleting a volume or snapshot.
 func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	isVolume := k.isAny(volumeKind)
@@ -128,8 +128,8 @@ func secretParameter(parameters map[string]any, agentNamespace string) string {
 	return ""
 }
 
-// checkSealedSecret refuses Secrets with the label that marks the Secrets that the agent writes for the control plane.
-// With this label, the agent would replace the data in the module's Secret.
+// checkSealedSecret refuses Secrets with LabelSealed. This label marks the Secrets that the agent writes for the
+// control plane, so the agent would replace the data in the module's Secret.
 func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
 	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
 	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {

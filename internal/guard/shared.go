@@ -10,7 +10,7 @@ import (
 )
 
 // IsSharedNamespace reports whether an object is a namespace that no module owns: the agent's namespace, the namespace
-// default, or a namespace kube-*.
+// default, or a namespace with the prefix kube-.
 func IsSharedNamespace(k Key, agentNamespace string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == agentNamespace || k.Name == "default" ||
 		isKubernetesNamespace(k.Name))

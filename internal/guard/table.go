@@ -103,8 +103,8 @@ func agentNames() string {
 	return fmt.Sprintf("(%s([%s].*)?|%s.*)", AgentName, agentNameSeparators, reservedPrefix)
 }
 
-// celExpression replaces <NAME> placeholders in a CEL expression. replacements contains pairs of names and values. The
-// values of the first entries are predefined.
+// celExpression replaces <NAME> placeholders in a CEL expression. replacements contains pairs of names and values. Some
+// placeholders, such as <home>, are predefined.
 func celExpression(expression string, replacements ...string) string {
 	all := []string{
 		"<home>", celText(v1beta2.RuntimeNamespace),

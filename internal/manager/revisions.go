@@ -22,8 +22,8 @@ import (
 var errRestored = errors.New(
 	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions detects that etcd was restored from a backup. The lease then has a lower resource version than before, and
-// so has a list of objects.
+// revisions detects that etcd was restored from a backup. In that case, the resource versions of the lease and of
+// object lists are lower than before.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string

@@ -134,7 +134,8 @@ type poster struct {
 	log     logr.Logger
 }
 
-// maxResponseBytes limits the part of a response body that is read, so that Go can reuse the connection.
+// maxResponseBytes limits how much of a response body is read. Go can reuse the connection only after the whole body
+// was read.
 const maxResponseBytes = 4 << 10
 
 func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {

@@ -48,8 +48,8 @@ func Definitions() []Definition {
 	return all
 }
 
-// Define defines metrics of a collector, and returns the definitions. A process exports them as long as the collector
-// is registered with Export.
+// Define defines a collector's metrics, and returns the definitions. A process exports the metrics as long as the
+// collector is registered with Export.
 func Define(definitions ...Definition) []Definition {
 	definedMetrics.mu.Lock()
 	defer definedMetrics.mu.Unlock()

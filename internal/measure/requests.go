@@ -18,8 +18,8 @@ var LabelsOfRequests = []string{"method", "code"}
 // Requests defines a histogram of request durations. It returns a function that wraps a transport to measure its
 // requests.
 //
-// A request ends with its response header. The label code is 2xx, 3xx, 4xx, 429 or 5xx, or "error" without a
-// response.
+// The measured time ends when the response header arrives. The label code is 2xx, 3xx, 4xx, 429 or 5xx, or "error"
+// without a response.
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)

@@ -28,7 +28,7 @@ const (
 	Failed Result = "Failed"
 )
 
-// resultSymbols maps results to the symbols of Draw.
+// resultSymbols maps results to the symbols that Draw prints.
 var resultSymbols = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
 // Finding is one check with its result.
@@ -78,7 +78,7 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is the time before the expiry of a root of trust from which the function Root returns a warning.
+// rootWarning is how long before the expiry of a root of trust the function Root starts to warn.
 const rootWarning = 30 * 24 * time.Hour
 
 // Root returns the finding for the expiry of a root of trust. from is its location, and renew is the advice for

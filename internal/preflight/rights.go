@@ -59,8 +59,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns the permissions of all roles that an RBAC file of a chart binds. namespaces maps the file's
-// namespaces to those of the installation.
+// Permissions returns the permissions in all roles that a chart's RBAC file binds. namespaces maps the namespaces in
+// the file to the installation's namespaces.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 	defaultMemoryBytes = 512 << 20
 	maxAnswerBytes     = bundle.MaxLayerBytes
 	// slowdown is the ratio between the limits for elapsed time and CPU time. On a busy node, an agent can get as
-	// little as a twentieth of a processor, which its chart requests.
+	// little CPU as its chart requests, a twentieth of a processor.
 	slowdown = 20
 	// maxStderrBytes limits the child's captured stderr. If a Go program crashes, stderr starts with the reason.
 	maxStderrBytes = 16 << 10

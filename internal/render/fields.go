@@ -17,7 +17,8 @@ import (
 var ErrNotInstallable = errors.New("the API server does not store objects of this kind: " +
 	"remove the object from the content")
 
-// neverStored lists the kinds of Kubernetes that clients send to the API server, but that it does not store.
+// neverStored lists the built-in kinds whose objects clients only send to the API server. The API server does not store
+// them.
 var neverStored = map[string][]string{
 	"":                      {"Binding", "ComponentStatus"},
 	"admission.k8s.io":      {"AdmissionReview"},
@@ -32,7 +33,7 @@ var neverStored = map[string][]string{
 }
 
 // CheckInstallable returns ErrNotInstallable if an API server does not store a kind's objects. It returns another error
-// for a misspelled kind of Kubernetes, and nil for other unknown kinds.
+// for a misspelled built-in kind, and nil for other unknown kinds.
 func CheckInstallable(gvk schema.GroupVersionKind) error {
 	if kind := correctKind(gvk); kind != "" {
 		return fmt.Errorf("field kind must be spelled %s", kind)

@@ -48,8 +48,8 @@ func checkSpelling(object map[string]any, path, wanted string) error {
 	return nil
 }
 
-// correctKind returns the kind of Kubernetes that a misspelled kind means, such as ConfigMap for configmap or
-// configmaps. It returns "" if no kind matches.
+// correctKind returns the built-in kind that a misspelled kind means, such as ConfigMap for configmap or configmaps. It
+// returns "" if no kind matches.
 func correctKind(gvk schema.GroupVersionKind) string {
 	if scheme.Scheme.Recognizes(gvk) {
 		return ""
@@ -67,7 +67,7 @@ func correctKind(gvk schema.GroupVersionKind) string {
 	return ""
 }
 
-// serverKinds contains kinds of Kubernetes that are not in client-go's scheme.
+// serverKinds contains built-in kinds that are not in client-go's scheme.
 var serverKinds = map[string]string{
 	"apiextensions.k8s.io": "CustomResourceDefinition", "apiregistration.k8s.io": "APIService",
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // limitedListener limits the number of open connections. Unlike netutil.LimitListener, it does not count hijacked
-// connections: their handler limits them, and clients without credentials could otherwise open as many connections.
+// connections, because their handler limits them. If they counted, the limit would need to be higher, and clients
+// without credentials could open as many connections.
 type limitedListener struct {
 	net.Listener
 	slots chan struct{}

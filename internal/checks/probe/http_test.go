@@ -245,8 +245,8 @@ func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
 	require.Contains(t, m.Message, "forbidden")
 }
 
-// The agent's chart binds the account of checks to the role view. In a test cluster, no controller aggregates the
-// role's rules, so the test uses the role with these rules.
+// The agent's chart binds the checks' account to the role view. In a test cluster, no controller fills this role with
+// the rules that it aggregates, so the test uses system:aggregate-to-view, which contains these rules.
 func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
 	var user string
 	w := newWorld(t, func(o *Options) {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// budget limits the total size of all responses to requests with the same context, and their decoded size. If the
+// budget limits the total size of all responses to requests with the same context, both encoded and decoded. If the
 // decoded size exceeds maxSmallBytes, budget first acquires the Memory that all measurements share.
 type budget struct {
 	left, decoded atomic.Int64
@@ -81,7 +81,7 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 type countingReader struct {
 	io.ReadCloser
-	ctx    context.Context // from the request with this body
+	ctx    context.Context // the context of this response's request
 	budget *budget
 }
 

@@ -1,8 +1,8 @@
 // Package cloudtest simulates the login endpoints of cloud providers for tests.
 //
-// The requests and responses have the fields of the providers' references: AWS STS AssumeRoleWithWebIdentity, Amazon
-// ECR GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security Token Service and IAM Credentials
-// API; Microsoft's identity platform and Azure/acr docs/AAD-OAuth.md.
+// The requests and responses have the fields that the providers' API references define: AWS STS
+// AssumeRoleWithWebIdentity, Amazon ECR GetAuthorizationToken, EKS Pod Identity; Google's metadata server, Security
+// Token Service and IAM Credentials API; Microsoft's identity platform and Azure/acr docs/AAD-OAuth.md.
 package cloudtest
 
 import (
@@ -33,7 +33,7 @@ type Cloud struct {
 	// HTTP is the URL of the server, and Client a client whose HTTPS connections to any host end at the server.
 	HTTP   string
 	Client *http.Client
-	// Expires is the end of the credentials of ECR, ACR and a Google service account.
+	// Expires is when the credentials for ECR, ACR and a Google service account expire.
 	Expires time.Time
 
 	t  *testing.T
@@ -53,7 +53,7 @@ var variables = []string{
 	"AZURE_FEDERATED_TOKEN_FILE", "IDENTITY_ENDPOINT", "MSI_ENDPOINT",
 }
 
-// Start starts a Cloud, and removes the variables of this machine's cloud.
+// Start starts a Cloud, and unsets the environment variables that would configure a real login on this machine.
 func Start(t *testing.T) *Cloud {
 	t.Helper()
 	c := &Cloud{
@@ -96,13 +96,13 @@ func (c *Cloud) Requests() []string {
 	return append([]string(nil), c.requests...)
 }
 
-// WorkloadToken returns a file with the token of the workload.
+// WorkloadToken returns the path to a new file with the workload's token.
 func WorkloadToken(t *testing.T) string {
 	t.Helper()
 	return File(t, "workload-token\n")
 }
 
-// File returns a file with this content.
+// File returns the path to a new file with this content.
 func File(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -112,7 +112,7 @@ func File(t *testing.T, content string) string {
 	return path
 }
 
-// ServeHTTP returns the response of an endpoint.
+// ServeHTTP simulates the providers' endpoints.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := r.URL.Path
