@@ -65,8 +65,7 @@ type Report struct {
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated lists the omitted parts of a report that would be too large, or nil if it is complete.
 	Truncated *Truncated `json:"truncated,omitempty"`
-	// Features lists the features that the agent supports, sorted. ComposeReport sets it to the features of its own
-	// version if it is nil.
+	// Features lists the features that the agent supports, sorted. If it is nil, ComposeReport sets it to AllFeatures.
 	Features []Feature `json:"features,omitempty"`
 	// Owner is the Kyma that the runtime belongs to, or nil if the agent does not know its Kyma yet.
 	Owner *trust.Kyma `json:"owner,omitempty"`
@@ -133,7 +132,7 @@ type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
 	// Version is the last applied version. Wanted is the version in the module's Manifest, or in the bundle if the
-	// Manifest is missing. It is empty if it equals Version.
+	// Manifest is missing. Wanted is empty if both versions are equal.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`

@@ -45,7 +45,7 @@ type ImageWalk struct {
 	// Locate returns the fetcher for a blob. If it returns nil, Walk skips the blob and all blobs that the blob refers
 	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Walk calls Found for every blob, and for a manifest before its blobs. The argument manifest contains a manifest's
+	// Found is called for every blob, and for a manifest before its blobs. The argument manifest contains a manifest's
 	// or index's bytes, and is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 

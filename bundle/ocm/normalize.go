@@ -72,7 +72,7 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 }
 
 // withVersions makes resources with the same name and extra identity distinguishable: it adds the version to the extra
-// identity of all of them except the last one. Normalization versions 1 and 2 require this.
+// identity of each such resource except the last one. Normalization versions 1 and 2 require this.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {

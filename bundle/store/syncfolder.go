@@ -15,7 +15,7 @@ func SyncFolder(path string) error {
 	return SyncAndClose(folder)
 }
 
-// SyncAndClose is like SyncFolder, but for an open folder, and closes it.
+// SyncAndClose is like SyncFolder for an open folder, and also closes the folder.
 func SyncAndClose(folder *os.File) error {
 	return errors.Join(unlessUnsupported(folder.Sync()), folder.Close())
 }

@@ -14,12 +14,13 @@ const maxTokenBytes = 64 << 20
 const tokenBytes = 256
 
 // tokenCache is a cache of registry tokens with a limited size. A registry chooses a token's scope, which is part of
-// the key, and oras never removes a token. A registry that requires another scope for each request could otherwise fill
-// the memory.
+// the key, and oras never removes a token. Without the limit, a registry that requires a different scope for each
+// request could fill the memory.
 type tokenCache struct {
 	limitBytes int
 	// basic returns the current token of a registry with the Basic scheme. Credentials can change while a program runs,
-	// and Amazon ECR returns status 403 for expired ones, after which oras would keep a cached token. It can be nil.
+	// and Amazon ECR returns status 403 for expired ones, after which oras would keep a cached token. If basic is nil,
+	// the cached token is used.
 	basic func(ctx context.Context, registry string) (string, error)
 
 	mu sync.Mutex // guards the fields below

@@ -15,8 +15,9 @@ import (
 // MaxJSONDepth limits the nesting of every JSON document.
 const MaxJSONDepth = 64
 
-// JSON decodes exactly one document into v. It returns an error for unknown fields, field names in another case,
-// duplicate keys, and nesting deeper than depth. Otherwise, two readers could decode the same bytes differently.
+// JSON decodes exactly one document into v. It returns an error for unknown fields, field names with different
+// capitalization, duplicate keys, and nesting deeper than depth. Otherwise, two readers could decode the same bytes
+// differently.
 func JSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err

@@ -159,7 +159,7 @@ func TestImageIsReproducible(t *testing.T) {
 	require.True(t, bytes.Equal(first.Archive, second.Archive))
 }
 
-// ko adds the program to the base image.
+// ko adds the program to the base image, so the base image must contain everything else.
 func TestBaseImageIsAnImageWithoutTheProgram(t *testing.T) {
 	base, err := Build(Options{Name: "base", Version: "v1", Created: created, Architecture: "amd64"})
 	require.NoError(t, err)

@@ -141,8 +141,8 @@ func (s *Snapshot) changeIdentity(ctx context.Context) error {
 }
 
 // restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or admission policies
-// changed. It returns an error if it cannot reset a changed object because the API server would continue to use its own
-// cached copy.
+// changed. It returns an error if a changed object cannot be reset, because the API server would continue to use its
+// cached copy of the object.
 func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	now, err := s.read(ctx)
 	if err != nil {

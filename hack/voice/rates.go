@@ -69,7 +69,7 @@ func (u *unit) rate(name string) float64 {
 	return count * 1000 / float64(u.words)
 }
 
-// add counts the words and hits of a text that starts at a line of a file.
+// add counts the words and hits in text that starts at the given line of a file.
 func (u *unit) add(file string, line int, text string) {
 	for _, field := range strings.Fields(text) {
 		if strings.ContainsFunc(field, unicode.IsLetter) {

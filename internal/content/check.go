@@ -34,7 +34,7 @@ type Input struct {
 type Checked struct {
 	// Objects contains the objects to install, with their namespaces and without the fields of other programs.
 	Objects []*unstructured.Unstructured
-	// DefaultCR is the default CR with its namespace. It is nil if its kind is unknown or the objects contain it.
+	// DefaultCR is the default CR with its namespace. It is nil if the kind is unknown or if Objects contains the CR.
 	DefaultCR *unstructured.Unstructured
 	// LeftOut contains the objects that cannot be installed in this cluster.
 	LeftOut []LeftOut

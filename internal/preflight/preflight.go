@@ -68,7 +68,7 @@ func Summarize(findings []Finding) error {
 	return fmt.Errorf("%d of %d checks failed", failed, len(findings))
 }
 
-// Draw writes one line for each finding, and a line with its advice.
+// Draw writes one line for each finding, followed by a line with the advice if the finding has advice.
 func Draw(out io.Writer, findings []Finding) {
 	for _, f := range findings {
 		fmt.Fprintf(out, "%s %s: %s\n", resultSymbols[f.Result], f.Check, bundle.PrintableLine(f.Message))

@@ -40,8 +40,8 @@ func decompress(data []byte) ([]byte, error) {
 	return plain, checkFormat(plain)
 }
 
-// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus does not need
-// memory.
+// gunzip unpacks the data twice: first only to check the size, then to store the result. It thus refuses a zip bomb
+// without storing it.
 func gunzip(data []byte) ([]byte, error) {
 	size, err := gunzipTo(io.Discard, data)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// checkIdentityFields returns an error if one of the fields that identify an object has the wrong type or is spelled in
-// another case.
+// checkIdentityFields returns an error if one of the fields that identify an object has the wrong type or a name with
+// different capitalization.
 func checkIdentityFields(object map[string]any) error {
 	for _, field := range []string{"apiVersion", "kind", "metadata"} {
 		value, found := object[field]

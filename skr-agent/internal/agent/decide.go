@@ -91,7 +91,7 @@ func (k keyFacts) mustEnroll() bool {
 		slices.ContainsFunc(k.refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// enrollmentProblem returns the reason why the control plane cannot verify the agent's reports, or "" if it can.
+// enrollmentProblem returns the reason why the control plane cannot verify the agent's reports, and otherwise "".
 func enrollmentProblem(
 	p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time,
 ) string {
@@ -112,8 +112,8 @@ func enrollmentProblem(
 	)
 }
 
-// EnrollmentProblem returns the reason why the control plane cannot verify reports that are signed with this key, or ""
-// if it can.
+// EnrollmentProblem returns the reason why the control plane cannot verify reports that are signed with this key, and
+// otherwise "".
 func EnrollmentProblem(
 	current bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {

@@ -106,7 +106,7 @@ func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
 	}
 }
 
-// The sequence numbers of one of two agents are ahead of the clock, for example because this agent has skipped reserved
+// One of the two agents uses sequence numbers that are ahead of the clock, for example because it has skipped reserved
 // numbers.
 func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	key, place := trusttest.NewSigner(t), store.NewMemory()

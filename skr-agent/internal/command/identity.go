@@ -146,7 +146,7 @@ func ensureOwnKey(ctx context.Context, uncached client.Client) (trust.Signer, er
 	return signer, nil
 }
 
-// errInvalidKey reports that the Secret with the agent's key exists but does not contain a key.
+// errInvalidKey means that the Secret with the agent's key exists but does not contain a key.
 var errInvalidKey = errors.New("not a private key")
 
 // readOwnKey reads the runtime's key. It returns nil if the agent has not created it yet.

@@ -37,7 +37,7 @@ type access struct {
 }
 
 // choose returns byName if the agent may read all Secrets in the namespace, and slots otherwise. If the review fails,
-// it returns the former choice or byName, and reviews the permission again with the next request.
+// it returns the previous choice or byName, and reviews the permission again with the next request.
 func (a *access) choose(ctx context.Context) secrets {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -60,8 +60,8 @@ func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{namespace: namespace, access: access{reader: reader, writer: writer, namespace: namespace}}
 }
 
-// NewReader returns a store that only reads. It finds content that the agent stored with its current or with another
-// role. The reader's user needs permission to get the Secrets for the blobs that it loads.
+// NewReader returns a store that only reads. It finds content that the agent stored with its current role or with a
+// previous one. The reader's user needs permission to get the Secrets for the blobs that it loads.
 func NewReader(reader client.Client, namespace string) *Store {
 	s := New(reader, reader, namespace)
 	s.access.chosen = eitherName{

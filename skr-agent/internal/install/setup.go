@@ -46,8 +46,8 @@ type Options struct {
 	Revisions *record.Revisions
 	// Inventories contains the Manifest inventories that the installer or an earlier process wrote. Default: empty.
 	Inventories *record.Inventories
-	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. It can be
-	// nil.
+	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. Requeue can
+	// be nil.
 	Requeue <-chan event.GenericEvent
 	// IsIncomplete reports whether the agent is still writing a bundle's Manifests. During this time, the installer
 	// prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the installer

@@ -152,8 +152,8 @@ func (up *upgrader) prepare(
 	return p, out, nil
 }
 
-// write applies a plan and creates the default CR. It returns the changed objects. wait is the reason why the rest of
-// the plan must wait, or "".
+// write applies a plan and creates the default CR. It returns the changed objects, and the reason why the rest of the
+// plan must wait, or "".
 func (up *upgrader) write(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, wasInstalled bool, seen object.Keys,
 ) ([]guard.Key, string, error) {

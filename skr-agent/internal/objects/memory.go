@@ -28,7 +28,7 @@ type agentMemory struct {
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// savedManifest is the saved copy of a Manifest. Synced is the inventory with its module's objects.
+// savedManifest is the saved copy of a Manifest. Synced is the Manifest's inventory: the module's objects.
 type savedManifest struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`

@@ -23,8 +23,8 @@ import (
 type Restorer struct {
 	// Client can read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
-	// Signer signs the Secret and the Manifests' records with the agent's key. The Restorer ignores a Secret with
-	// another signature.
+	// Signer signs the Secret and the Manifests' records with the agent's key. The Restorer ignores a Secret that this
+	// key did not sign.
 	Signer trust.Signer
 	// Revisions contains the revisions of the Manifests' records. It can be nil.
 	Revisions *record.Revisions

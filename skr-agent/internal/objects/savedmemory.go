@@ -30,7 +30,7 @@ const (
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
 	// signaturePrefix is the prefix of the signed text. The prefix ensures that a signature for another purpose is not
-	// valid for a memory, although it is made with the same key.
+	// valid for the memory, although it is made with the same key.
 	signaturePrefix = "kyma-pull agent memory v1\n"
 )
 

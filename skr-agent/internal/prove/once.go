@@ -27,7 +27,7 @@ func (r *Runner) HasRun(id string) bool {
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the latest check run with a run of each of the target's checks. If problem is not empty, the run
+// SetRun replaces the latest check run with a new run of all the target's checks. If problem is not empty, the run
 // measures nothing and its result contains the problem.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()

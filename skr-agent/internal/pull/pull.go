@@ -331,8 +331,8 @@ func (p *Puller) dropRefusals(ofRoots bool) {
 	})
 }
 
-// storeBundle stores a bundle's documents before its manifest. After a crash, a saved manifest thus always has its
-// documents.
+// storeBundle stores a bundle's documents before its manifest, so that a saved manifest always has its documents, even
+// after a crash.
 func (p *Puller) storeBundle(ctx context.Context, next intake.OpenedBundle, manifest []byte) error {
 	if p.Preview {
 		return nil

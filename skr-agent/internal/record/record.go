@@ -10,8 +10,8 @@
 //   - recreated objects and completed Jobs, which the agent neither deletes nor creates again.
 //   - the pause until a restore is complete, and the return to lifecycle-manager, which keeps the objects.
 //
-// It ignores the removal, which would delete objects, and the inherited objects, which extend the objects that the
-// agent can delete. A bundle that still requests them makes the agent record them again.
+// It ignores the removal, which would delete objects, and the inherited objects, which the agent would then be allowed
+// to delete. If a bundle still requests them, the agent records them again.
 //
 // A client with write access to Manifests can restore an earlier record on the same Manifest. The removal contains the
 // Manifest's UID, so it has no effect on a restored Manifest.

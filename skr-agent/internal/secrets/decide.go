@@ -32,7 +32,7 @@ type secretChange struct {
 
 // decide returns the change from the live Secret, which can be nil, to the wanted Secret. It returns an error if the
 // live Secret has another owner. The agent owns a Secret with the agent's label, with the known UID, or with exactly
-// the wanted content. A user who removes the label thus cannot take the Secret over.
+// the wanted content. Therefore, a user cannot take over the Secret by removing the label.
 func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (secretChange, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, wanted.Labels)

@@ -66,8 +66,8 @@ func (k *Reconciler) writeAll(ctx context.Context, sealed *bundle.Sealed) []erro
 	return append(problems, k.removeSecrets(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets for a Kyma that was deleted in the control plane. If it cannot decrypt the sealed
-// Secrets, it deletes none, because it does not know their names.
+// Clear deletes all sealed Secrets for a Kyma that was deleted in the control plane. If the sealed Secrets cannot be
+// decrypted, Clear deletes none, because it does not know their names.
 func (k *Reconciler) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil

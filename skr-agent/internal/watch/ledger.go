@@ -18,9 +18,9 @@ type changeLog struct {
 	trouble string
 	// reported is this watch's part of the runtime's report. Only the method reportPending changes it.
 	reported bundle.ReportedWatch
-	// reportedAt is the time when reportPending last changed the field reported.
+	// reportedAt is the time when reportPending last changed reported.
 	reportedAt time.Time
-	// recent contains changed objects that the field reported does not contain yet, newest last.
+	// recent contains the changed objects that are not in reported yet, newest last.
 	recent []object
 }
 
@@ -35,7 +35,7 @@ func (l *changeLog) addObject(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// hasPending reports whether the watch has changes that the field reported does not contain yet.
+// hasPending reports whether the watch has changes that are not in l.reported yet.
 func (l *changeLog) hasPending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
@@ -45,8 +45,8 @@ func (l *changeLog) reportDelay(now time.Time) time.Duration {
 	return max(0, l.reportedAt.Add(reportInterval).Sub(now))
 }
 
-// reportPending adds the pending changes to the field reported. sequence is the lowest sequence of a report that
-// contains these changes. It must be higher than all previous reports' sequences.
+// reportPending adds the pending changes to l.reported. sequence is the lowest sequence of a report that contains these
+// changes. It must be higher than all previous reports' sequences.
 func (l *changeLog) reportPending(sequence int64, now time.Time) {
 	if !l.hasPending() || l.reportDelay(now) > 0 {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // starts counts how often each Pod with an unproven image has started. The counts are per Pod, because several Pods
-// with a broken image can become leader and exit in turn.
+// with a broken image can become leader one after another and exit.
 type starts []podStarts
 
 type podStarts struct {

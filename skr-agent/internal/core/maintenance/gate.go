@@ -31,8 +31,8 @@ type Gate struct {
 }
 
 // New returns the gate for the last accepted bundle b. frozen is the reason why the bundle must not change versions, or
-// "" if it can. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of UnmanagedVersions. now
-// must not be before the newest verified statement's time.
+// "" if the bundle can change them. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of
+// UnmanagedVersions. now must not be before the newest verified statement's time.
 func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil {
 		return Gate{}

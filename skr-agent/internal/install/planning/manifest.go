@@ -50,7 +50,7 @@ func HasWrongRecord(m *v1beta2.Manifest) bool {
 	return applied != nil && (applied.InProgress != "" || applied.Version != m.Spec.Version)
 }
 
-// CompletedJobs returns the Jobs and Pods for the Manifest's version that are recorded as completed.
+// CompletedJobs returns the Jobs and Pods that are recorded as completed for the Manifest's version.
 func CompletedJobs(m *v1beta2.Manifest) object.Keys {
 	recorded := recordedJobs(m)
 	completed := keysOf(object.JobKind, recorded.Jobs)
@@ -58,7 +58,8 @@ func CompletedJobs(m *v1beta2.Manifest) object.Keys {
 	return completed
 }
 
-// StartedJobs returns the Jobs with a TTL for the Manifest's version that are recorded as started and not as completed.
+// StartedJobs returns the Jobs with a TTL that are recorded as started, but not as completed, for the Manifest's
+// version.
 func StartedJobs(m *v1beta2.Manifest) object.Keys {
 	return keysOf(object.JobKind, recordedJobs(m).Started)
 }

@@ -2,8 +2,8 @@ package readiness
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// withStandardStatus returns a copy of an object whose status contains only the fields that kstatus reads, without
-// values that have other types. It converts boolean condition statuses to text.
+// withStandardStatus returns a copy of an object with a reduced status. The status contains only the fields that
+// kstatus reads, and omits values with other types than kstatus expects. Boolean condition statuses become text.
 //
 // Source: kstatus: cli-utils pkg/kstatus/status, GetObjectWithConditions.
 func withStandardStatus(o *unstructured.Unstructured) *unstructured.Unstructured {
