@@ -22,7 +22,7 @@ const (
 	maxPauses = 1_000
 )
 
-// retryPolicy retries a failed request after up to 3 seconds. The type pauses handles longer Retry-After times.
+// retryPolicy retries a failed request after up to 3 seconds. The type pauseTransport handles longer Retry-After times.
 var retryPolicy = &retry.GenericPolicy{
 	Retryable: func(response *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*PausedError)) {

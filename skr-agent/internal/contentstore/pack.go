@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compress compresses data with zstd. A small window size keeps the agent below its memory limit of 128 MiB.
+// compress compresses data with zstd. A small window size keeps the agent within its memory request of 128 MiB.
 func compress(data []byte) ([]byte, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
 		zstd.WithWindowSize(1<<20))
