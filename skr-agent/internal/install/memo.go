@@ -55,8 +55,9 @@ type memo struct {
 	handingOver   string
 	handOverAgain time.Duration
 	handOverSince time.Time
-	// partners identifies the Manifests of the modules in the content's moves at the last comparison. partnerModules
-	// contains these modules' names. pendingMoves is the status message about moves that wait for these modules.
+	// partners identifies the Manifests of the modules with which the content moved objects at the last comparison.
+	// partnerModules contains these modules' names. pendingMoves is the status message about moves that wait for these
+	// modules.
 	partners       string
 	partnerModules []string
 	pendingMoves   string

@@ -21,8 +21,8 @@ import (
 // different bundles. Both versions contain the object, and the two requested versions decide which module owns it. The
 // other module's plan does not contain the object. The order in which the versions arrive has no effect.
 
-// content returns a Manifest's plan without the objects that it leaves to other modules. current is the Manifest of the
-// module that asks, or nil. It replaces the cached copy, which can be older.
+// content returns a Manifest's plan without the objects that its module leaves to other modules. current is the
+// Manifest that the caller reconciles, or nil. It replaces the cached copy of that Manifest, which can be older.
 func (pl *planner) content(
 	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource, current *v1beta2.Manifest,
 ) (planning.Plan, *outcome.Finding, error) {
@@ -36,7 +36,7 @@ func (pl *planner) content(
 	return p, nil, nil
 }
 
-// yield removes the objects from a plan that the module leaves to other modules.
+// yield removes from a module's plan the objects that the module leaves to other modules.
 func (pl *planner) yield(
 	ctx context.Context, m *v1beta2.Manifest, p *planning.Plan, inventory []v1beta2.Resource, current *v1beta2.Manifest,
 ) error {
@@ -84,7 +84,7 @@ func (pl *planner) partners(
 	return partners, nil
 }
 
-// describePartners returns a text that changes if other objects can move to or from the partners.
+// describePartners returns text that changes if different objects can move to or from the partners.
 func (pl *planner) describePartners(partners []*v1beta2.Manifest) string {
 	var text string
 	for _, partner := range partners {
@@ -93,7 +93,8 @@ func (pl *planner) describePartners(partners []*v1beta2.Manifest) string {
 	return text
 }
 
-// partnersChanged reports whether the Manifests of the modules in a module's moves changed since its last comparison.
+// partnersChanged reports whether the Manifests of the modules with which a module moves objects have changed since the
+// module's last comparison.
 func (pl *planner) partnersChanged(ctx context.Context, m *v1beta2.Manifest, known *memo) (bool, error) {
 	if len(known.partnerModules) == 0 {
 		return false, nil
@@ -129,8 +130,8 @@ func (pl *planner) claimsOf(
 	return claims, nil
 }
 
-// takenObjects returns the objects that another module's requested version can take over from a module. isMissing is
-// true if the version's content is missing.
+// takenObjects returns the objects that the requested version of other can take over from m. isMissing is true if the
+// content of this version is missing.
 func (pl *planner) takenObjects(
 	ctx context.Context, m, other *v1beta2.Manifest, isInstalled bool, dropped []v1beta2.Resource,
 ) (wants object.Keys, isMissing bool, err error) {
@@ -221,7 +222,7 @@ func (c *claimsCache) forget(name types.NamespacedName) {
 	delete(c.byName, name)
 }
 
-// movesWith returns requests for the Manifests whose content moves objects to or from the module of a Manifest.
+// movesWith returns requests for the Manifests whose content moves objects to or from the module of o, a Manifest.
 func (c *claimsCache) movesWith(_ context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*v1beta2.Manifest)
 	if !ok {

@@ -202,7 +202,7 @@ const (
 )
 
 // wantedObjects returns the requested version's objects, with its default CR. problem is the reason why the content
-// cannot be rendered or installed. current is the Manifest of the module that asks.
+// cannot be rendered or installed. current is the Manifest that the caller reconciles.
 func (pl *planner) wantedObjects(
 	ctx context.Context, m, current *v1beta2.Manifest,
 ) (wants object.Keys, problem *outcome.Finding, err error) {
@@ -290,7 +290,7 @@ func (pl *planner) unwrittenManifests() []v1beta2.Manifest {
 }
 
 // releaseFilter returns a function that reports whether another Manifest does not need an object anymore, because its
-// content does not contain the object or the Manifest is being removed. m is the Manifest of the module that asks.
+// content does not contain the object or the Manifest is being removed. m is the Manifest that the caller reconciles.
 func (pl *planner) releaseFilter(
 	ctx context.Context, m *v1beta2.Manifest,
 ) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {

@@ -48,7 +48,7 @@ func (c Claims) yields(k guard.Key, other Claims) bool {
 	return false
 }
 
-// Yields returns the objects that a module leaves to other modules, with the other module's name.
+// Yields returns the objects that a module leaves to other modules. The value is the name of the other module.
 func Yields(mine Claims, others []Claims) map[guard.Key]string {
 	yielded := map[guard.Key]string{}
 	for k := range mine.Moves {
@@ -73,8 +73,8 @@ func (p *Plan) Claims(module string) Claims {
 	return c
 }
 
-// Yield removes the objects from a plan that other modules own. It prunes them from the module's inventory, as if the
-// content did not contain them.
+// Yield removes from the plan the objects that other modules own. The plan prunes them from the module's inventory, as
+// if the content did not contain them.
 func (p *Plan) Yield(yielded map[guard.Key]string, inventory []v1beta2.Resource) {
 	if len(yielded) == 0 {
 		return
@@ -91,7 +91,7 @@ func (p *Plan) Yield(yielded map[guard.Key]string, inventory []v1beta2.Resource)
 	maps.Copy(p.Yielded, yielded)
 }
 
-// KeepTaken removes the objects from a plan that it would take over from other Manifests.
+// KeepTaken removes the objects that the plan would take over from other Manifests, so these Manifests keep them.
 func (p *Plan) KeepTaken() {
 	taken := object.Keys{}
 	for k := range p.Takes {

@@ -36,8 +36,9 @@ type Plan struct {
 	// Takes contains the objects that this module takes over from other Manifests. The value is the other Manifest, as
 	// in the annotation owned-by.
 	Takes map[guard.Key]string
-	// Moves contains the moves that the content declares. Yielded contains the moved objects that another module owns,
-	// with this module's name. They are in no other field. Partners identifies the Manifests of the modules in Moves.
+	// Moves contains the moves that the content declares. Yielded contains the moved objects that another module owns.
+	// The value is the owner's module name. Stages and Inventory do not contain these objects. Partners identifies the
+	// Manifests of the modules in Moves.
 	Moves    Moves
 	Yielded  map[guard.Key]string
 	Partners string
