@@ -52,8 +52,8 @@ func (r *revisions) observe(version string) {
 // a restored etcd increases again, so the interval must be short.
 const revisionInterval = 10 * time.Second
 
-// revisionPoll detects a restored etcd without a lease. It reads the resource version of a list, which is the API
-// server's current resource version.
+// revisionPoll detects a restored etcd if leader election is disabled, because the process then has no lease to
+// observe. It reads the resource version of a list, which is the API server's current resource version.
 type revisionPoll struct {
 	client    metadata.Getter
 	namespace string

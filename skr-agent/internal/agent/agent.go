@@ -83,7 +83,7 @@ type Options struct {
 	// UpgradeDeadline is the time limit for a new agent image to run for one minute without a failure. After the
 	// deadline, the agent rolls the image back.
 	UpgradeDeadline time.Duration
-	// EnrollmentChanged reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the
+	// EnrollmentChanged reports whether the bootstrap Secret changed since the agent started. Restart restarts the
 	// agent with the new Secret. If EnrollmentChanged is nil, the agent does not check the Secret.
 	EnrollmentChanged func(context.Context) (bool, error)
 	Restart           func()
@@ -99,7 +99,7 @@ type Agent struct {
 	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. The Trigger
 	// starts that reconciliation.
 	notified atomic.Bool
-	// logged is the last log line about each subject, such as a registry outage. The agent logs a line only if it
+	// logged contains the last log line about each subject, such as a registry outage. The agent logs a line only if it
 	// differs from the last line about the subject. waiting contains the reason for each upgrade that waits for a
 	// maintenance window. notImported contains the error for each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo

@@ -33,7 +33,7 @@ type inspectedDetails struct {
 	details *bundle.ModuleDetails
 }
 
-// dueAt returns when to read next if the module's state does not change.
+// dueAt returns the time of the next read if the module's state does not change.
 func (k inspectedDetails) dueAt(isReady bool) time.Time {
 	if isReady {
 		return k.readAt.Add(detailsInterval)

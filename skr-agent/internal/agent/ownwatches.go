@@ -38,8 +38,9 @@ func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, 
 	return a.watchSecrets(ctx, client, wake)
 }
 
-// watchSecrets watches the Secrets in the agent's namespace. If the agent may not watch all of them, it watches only
-// the Secrets with its state and its enrollment. It then detects lost content when a module needs the content.
+// watchSecrets watches the Secrets in the agent's namespace. If the agent is not allowed to watch all of them, it
+// watches only the Secrets with its state and its enrollment. It then detects lost content when a module needs the
+// content.
 func (a *Agent) watchSecrets(ctx context.Context, client metadata.Interface, wake func()) error {
 	own := []string{BootstrapSecret, pull.StateSecret, objects.MemorySecret}
 	names := []string{""}
@@ -70,7 +71,7 @@ func (a *Agent) watchSecrets(ctx context.Context, client metadata.Interface, wak
 	return nil
 }
 
-// mayWatchSecrets reports whether the agent may list and watch all Secrets in its namespace.
+// mayWatchSecrets reports whether the agent is allowed to list and watch all Secrets in its namespace.
 func mayWatchSecrets(ctx context.Context, uncached client.Client) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

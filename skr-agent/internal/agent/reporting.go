@@ -57,8 +57,8 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 	return delay
 }
 
-// withoutCheckValues returns the report without the counts and values of checks. The agent compares reports in this
-// form, so that a change to these values does not cause a new report.
+// withoutCheckValues returns the report without check counts and values. The agent compares reports in this form, so
+// that a change to these values does not cause a new report.
 func withoutCheckValues(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -79,7 +79,6 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// nextSequence returns the sequence of the next report.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestSignedTime()
 	if a.hasResumed && a.sequence == 0 {
@@ -98,7 +97,7 @@ func (a *Agent) resumeSequence(ctx context.Context, log logr.Logger) {
 	}
 	saved, err := a.Puller.ReportedSequence(ctx)
 	if err != nil {
-		return // resumed stays false, so the next report reads the sequence again
+		return // hasResumed stays false, so the next report reads the sequence again
 	}
 	a.sequence = max(a.sequence, saved)
 	key, err := a.Signer.PublicKey()
@@ -107,7 +106,7 @@ func (a *Agent) resumeSequence(ctx context.Context, log logr.Logger) {
 	}
 	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
-		return // resumed stays false, so the next report reads the sequence again
+		return // hasResumed stays false, so the next report reads the sequence again
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 	if err == nil {

@@ -29,7 +29,7 @@ const (
 	restoreDoublings = 5
 )
 
-// restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
+// restoration is the agent's state for restoring its own objects after a user deleted or changed them.
 type restoration struct {
 	// changes collects changes to the agent's objects since the last reconciliation. notRestored contains the last
 	// logged error for each object that the agent could not restore. suspected contains the state that each failed

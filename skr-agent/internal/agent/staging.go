@@ -29,7 +29,7 @@ type contentState struct {
 	// poll can then be available.
 	polled bool
 	// keptDigests is the set of digests that the last prune did not delete. needsPrune is true if content was stored
-	// after it.
+	// after that prune.
 	keptDigests map[digest.Digest]bool
 	needsPrune  bool
 }

@@ -86,7 +86,8 @@ func withImpersonation(permissions []preflight.Permission, users []string) []pre
 	return all
 }
 
-// asWarnings turns failed findings into warnings about an effect, because only some modules need these permissions.
+// asWarnings turns failed findings into warnings, because only some modules need these permissions. Each message starts
+// with effect, the consequence of the missing permission.
 func asWarnings(effect string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

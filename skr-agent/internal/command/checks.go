@@ -21,7 +21,7 @@ import (
 // checksUser is the ServiceAccount for the checks of modules that the agent installs with its own permissions.
 const checksUser = "system:serviceaccount:" + v1beta2.RuntimeNamespace + ":" + guard.AgentName + "-checks"
 
-// newChecks returns the runner for the checks of modules.
+// newChecks returns the runner for module checks.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
 	probers, err := newProbers(mgr.GetConfig(), mgr.GetRESTMapper(), accounts)
 	if err != nil {
@@ -39,9 +39,9 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}), nil
 }
 
-// newProbers returns a prober for each account that installs modules, by user name. A prober has the permissions of the
-// module's ServiceAccount, or of checksUser if the agent itself installs the module. It never has the agent's own
-// permissions, because a RolloutPolicy, which is not part of a signed module, can define checks.
+// newProbers returns a prober for each account that installs modules. The map keys are user names. A prober has the
+// permissions of the module's ServiceAccount, or of checksUser if the agent itself installs the module. It never has
+// the agent's own permissions, because a RolloutPolicy, which is not part of a signed module, can define checks.
 func newProbers(
 	config *rest.Config, mapper meta.RESTMapper, accounts guard.Accounts,
 ) (map[string]*probe.Prober, error) {
@@ -60,7 +60,7 @@ func newProbers(
 	return probers, nil
 }
 
-// guardJob returns an error if the Job of a check violates the rules for objects of modules.
+// guardJob returns an error if a check's Job violates the rules for module objects.
 func guardJob(job *unstructured.Unstructured) error {
 	return guard.Check([]*unstructured.Unstructured{job}, v1beta2.RuntimeNamespace)
 }

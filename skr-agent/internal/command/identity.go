@@ -40,7 +40,7 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma in the enrollment token. allowsMove is true if the token allows a move to another control
+	// assigned is the Kyma in the bootstrap Secret. allowsMove is true if this Secret allows a move to another control
 	// plane.
 	assigned   bundle.Assigned
 	allowsMove bool

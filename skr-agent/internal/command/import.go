@@ -96,7 +96,7 @@ func importOne(
 	return target.Import(ctx, paths)
 }
 
-// progressStep is the number of bytes between two lines about the progress of an import. A large file takes minutes.
+// progressStep is the number of bytes after which an import prints a progress line, because a large file takes minutes.
 const progressStep = 64 << 20
 
 // printProgress returns a function that adds up processed bytes and prints a line after each progressStep.

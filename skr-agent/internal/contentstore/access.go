@@ -88,7 +88,7 @@ func (a *access) checkMetadata(
 	return parts, err
 }
 
-// byName uses the names of Secrets in the cluster.
+// byName stores each Secret under its own name, which contains the digest of the blob.
 type byName struct {
 	reader    client.Reader
 	writer    client.Writer
@@ -127,7 +127,7 @@ func (b byName) delete(ctx context.Context, name string) (stored string, err err
 	return name, b.writer.Delete(ctx, secret)
 }
 
-// eitherName reads Secrets by their name, or from a slot. It is only for readers.
+// eitherName reads Secrets by name, or from a slot if the name does not exist. Only readers use it.
 type eitherName struct {
 	byName
 	slots *slots

@@ -76,8 +76,8 @@ func (s *slots) get(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// find returns the slot with the given name. The first call scans all slots. Later calls do not, so that they can miss
-// content that another process has written in the meantime. The agent lists all content before it fetches some.
+// find returns the slot with the given name. The first call scans all slots. Later calls do not scan again, so they can
+// miss content that another process has written since. Therefore, the agent lists all content before it fetches any.
 func (s *slots) find(ctx context.Context, name string) (string, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return "", err
@@ -116,7 +116,7 @@ func (s *slots) listAll(ctx context.Context) ([]metav1.PartialObjectMetadata, er
 	return s.known(func(metav1.PartialObjectMetadata) bool { return true }), nil
 }
 
-// listBlob reads the metadata of known slots with a digest's label again.
+// listBlob rereads the metadata of the known slots that have a digest's label.
 func (s *slots) listBlob(ctx context.Context, digestLabel string) ([]metav1.PartialObjectMetadata, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return nil, err

@@ -201,7 +201,7 @@ func cloned(l airgap.Layout) airgap.Layout {
 	return airgap.Layout{References: slices.Clone(l.References), Items: slices.Clone(l.Items)}
 }
 
-// Files of two runtimes can be imported in any order. An older file must not change the tag of an image.
+// Files for two runtimes can be imported in any order. An older file must not change the tag of an image.
 func TestFileForAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))

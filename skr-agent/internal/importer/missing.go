@@ -28,8 +28,8 @@ func (l *missingBlobs) add(
 	l.lines = append(l.lines, line)
 }
 
-// describeHistory describes the bundle at the target. If the new bundle expects another predecessor, it also describes
-// that bundle.
+// describeHistory describes the bundle at the target. If the new bundle expects a different predecessor, it also
+// describes the expected one.
 func describeHistory(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {

@@ -75,7 +75,7 @@ func (d *deleter) deleteObjects(
 				return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 			}
 		}
-		// Kubernetes may need long to empty a namespace, so do not wait for its deletion.
+		// Kubernetes may take long to empty a namespace, so do not wait for its deletion.
 		if o == nil || guard.IsNamespace(object.GVKOf(r).GroupKind()) {
 			continue
 		}

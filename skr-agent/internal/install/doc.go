@@ -14,9 +14,9 @@
 //   - Objects are applied after the Manifest changes, after the agent starts, and after a change to the agent's
 //     fields in the cluster. In addition, a slow resync corrects changes that a watch missed.
 //
-// The type Installer selects the next step for a Manifest. The type upgrader runs an upgrade: planner, checker,
-// dryRunner, applier and deleter. The type remover runs a removal. The type observer reads the objects for the status,
-// the type reporter writes the status, and the type ledger writes the record.
+// The type Installer selects the next step for a Manifest. The type upgrader runs an upgrade with the types planner,
+// checker, dryRunner, applier and deleter. The type remover runs a removal. The type observer reads the objects for the
+// status, the type reporter writes the status, and the type ledger writes the record.
 //
 // The decisions are pure: function next, and the packages planning, readiness, outcome and guard. Package account sends
 // the requests for a module's account, package drift watches the applied objects, and package rendering renders

@@ -141,9 +141,9 @@ func (dr *dryRunner) refusals(
 	return refused, nil
 }
 
-// Interceptors are webhooks, admission policies and aggregated APIs, because they handle requests for other objects. A
-// broken interceptor can block the module version that corrects or removes it, so the installer applies interceptors
-// first.
+// In this package, interceptors are webhooks, admission policies and aggregated APIs: objects that handle requests for
+// other objects. A broken interceptor can block the module version that corrects or removes it, so the installer
+// applies interceptors first.
 
 // pruneInterceptors deletes the interceptors that are not in the new version, before the version is applied. It ignores
 // missing permissions, because upgrader.prune reports them later.

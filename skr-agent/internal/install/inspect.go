@@ -245,9 +245,9 @@ func (n *inspection) listFailingPods(ctx context.Context,
 	return pods
 }
 
-// isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet. A ReplicaSet's prefix is
-// not sufficient: the Deployment app could otherwise select Pods from the Deployment app-server, whose logs do not
-// belong to the module.
+// isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet. It compares the
+// ReplicaSet's whole name. With only a prefix, the Deployment app could select Pods from the Deployment app-server,
+// whose logs do not belong to the module.
 //
 // Source: Kubernetes, pkg/controller/deployment, the name of a new ReplicaSet.
 func isControlledBy(pod, workload *unstructured.Unstructured) bool {

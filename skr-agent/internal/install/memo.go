@@ -165,7 +165,7 @@ func (k *memo) recordedRefusal(m *v1beta2.Manifest, now time.Time) *outcome.Outc
 	return &out
 }
 
-// requestKey returns a text that is equal only for Manifests with the same generation, labels and annotations.
+// requestKey returns text that is equal only for Manifests with the same generation, labels and annotations.
 func requestKey(m *v1beta2.Manifest) string {
 	return fmt.Sprintf("%d %q %q", m.Generation, m.Labels, m.Annotations)
 }

@@ -359,7 +359,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		"a client with all permissions": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			if who == "the agent" && name == ownTokenSecret {
-				continue // TestAgentGetsNoTokensOfOtherAccounts expects that policy skr-agent-accounts refuses it
+				continue // policy skr-agent-accounts refuses this Secret, see TestAgentGetsNoTokensOfOtherAccounts
 			}
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}

@@ -48,8 +48,9 @@ func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest
 	return err
 }
 
-// restoreInventory adds objects to the inventory in the status: another client removed them from it, or the agent failed
-// to write it. Otherwise, removing the module would not delete these objects.
+// restoreInventory adds lost objects to the inventory in the status. An object is lost if another client removed it
+// from the inventory, or if the agent failed to write the inventory. Removing the module deletes only objects in the
+// inventory.
 func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, lost []v1beta2.Resource) error {
 	if len(lost) == 0 {
 		return nil

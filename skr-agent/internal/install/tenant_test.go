@@ -25,7 +25,7 @@ import (
 
 const agentUser = "system:serviceaccount:" + home + ":" + guard.AgentName
 
-// holder returns the client configuration of a new ServiceAccount with the ClusterRole in kyma-system.
+// holder creates a ServiceAccount, binds the ClusterRole to it in kyma-system, and returns its client configuration.
 func (w *world) holder(name, clusterRole string) *rest.Config {
 	w.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -175,7 +175,7 @@ func (w *world) may(c client.Client, verb, resource string) bool {
 	return review.Status.Allowed
 }
 
-// The test impersonates the agent with the permissions from its chart, without ServiceAccounts of modules.
+// The test impersonates the agent with the permissions from its chart, without module ServiceAccounts.
 func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -230,7 +230,7 @@ func (w *world) createChartFiles(files ...string) {
 	}
 }
 
-// A client with the agent's token could otherwise read Secrets of other programs through a Deployment.
+// A client with the agent's token could otherwise read other programs' Secrets through a Deployment.
 func TestAgentChangesOnlyTheImageOfItsDeployment(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

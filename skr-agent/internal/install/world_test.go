@@ -205,7 +205,7 @@ const runtimeKyma = "kcp-system/some-kyma"
 
 func componentOf(module string) string { return "kyma-project.io/module/" + module }
 
-// lifecycleManagersMark returns the annotation that lifecycle-manager sets on the objects of a module.
+// lifecycleManagersMark returns the value of the annotation that lifecycle-manager sets on a module's objects.
 func lifecycleManagersMark(module string) string {
 	return takeover.OwnerAnnotations(runtimeKyma, componentOf(module), module)[0]
 }

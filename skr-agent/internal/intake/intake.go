@@ -56,10 +56,10 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the first missing document's error.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle: the signed statement, the desired state, the catalog, that no module is downgraded without a
-// signed rollback, and each module's release proof.
+// Open verifies a bundle: the signed statement, the desired state, the catalog, and each module's release proof. It
+// also verifies that no module is downgraded without a signed rollback.
 //
-// The checks stop at the first failure, so Open authenticates all data before it parses it. The error is a
+// Open authenticates all data before it parses the data, and stops at the first failed check. The error is a
 // *refusal.Error, a *MissingError, or another error from the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
@@ -95,9 +95,9 @@ func Open(
 	return OpenedBundle{opened, reading.documents}, nil
 }
 
-// CheckReleases verifies an accepted bundle against a different root of trust: the release proofs for all installed and
-// offered modules. The function readProof reads a proof. refused is the reason if the root refuses a module, and err is
-// an error from readProof.
+// CheckReleases verifies the release proofs for all installed and offered modules in an accepted bundle. root can be a
+// different root of trust than the one that verified the bundle. The function readProof reads a proof. refused is the
+// reason if the root refuses a module, and err is an error from readProof.
 func CheckReleases(
 	ctx context.Context, readProof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
 	state bundle.DesiredState, now time.Time,

@@ -94,7 +94,7 @@ func (s *Syncer) syncEntry(
 	return nil
 }
 
-// replaceSpec decodes data into a spec after it emptied the spec. Fields that data does not contain are thus removed.
+// replaceSpec empties a spec and then decodes data into it. This removes the fields that data does not contain.
 func replaceSpec(spec any, data []byte) error {
 	switch s := spec.(type) {
 	case *v1beta2.ModuleTemplateSpec:

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// agentMemory is the agent's saved copy of the runtime's Kyma and Manifests. The agent restores them from it if a user
-// deletes them.
+// agentMemory is the agent's saved copy of the runtime's Kyma and Manifests. If a user deletes them, the agent restores
+// them from this copy.
 type agentMemory struct {
 	// Kyma is the runtime Kyma's last known spec. It is nil if unknown.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
@@ -46,8 +46,8 @@ type savedManifest struct {
 
 // observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
 // kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
-// not begun, or if b is nil. records reads the Manifests' signed records. inventories contains the objects that another
-// client removed from the Manifests' inventories. It can be nil.
+// not begun, or if b is nil. records reads the Manifests' signed records. inventories contains the inventories that the
+// agent wrote, including objects that another client has removed from them. It can be nil.
 func (m agentMemory) observe(
 	records record.Store, inventories *record.Inventories, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest,
 	b *bundle.Bundle,
@@ -137,8 +137,8 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
 	restore []savedManifest
-	// unfinished contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
-	// first, so that the removal deletes all objects.
+	// unfinished contains Manifests that a bundle removes, but whose inventory is not restored yet. The inventory must
+	// be restored first, so that the removal deletes all objects.
 	unfinished []savedManifest
 }
 
@@ -174,7 +174,7 @@ func (r *savedManifest) manifest() *v1beta2.Manifest {
 	}
 }
 
-// unremovedModules returns the modules that the bundle removes, and whose removal has not begun.
+// unremovedModules returns the modules that the bundle removes but whose removal has not begun.
 func (m agentMemory) unremovedModules(b *bundle.Bundle) (all []string) {
 	for _, known := range m.Manifests {
 		if b != nil && known.RemovalUID == "" && isRemovedBy(b, known) {

@@ -92,8 +92,8 @@ func (r *Runner) runMeasurement(ctx context.Context, m measurement) {
 	r.wakeUp()
 }
 
-// recordOutcome records a measurement's outcome. It ignores the outcome if the module or the check changed during the
-// measurement. It reports whether the change requires a new report.
+// recordOutcome records a measurement's outcome, and reports whether the outcome requires a new report. It ignores the
+// outcome if the module or the check changed during the measurement.
 func (r *Runner) recordOutcome(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

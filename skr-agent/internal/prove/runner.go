@@ -26,7 +26,7 @@ const (
 	roundingInterval = time.Second
 	// measureBeforeTimeout limits the time for measurements before an upgrade.
 	measureBeforeTimeout = 30 * time.Second
-	// saveInterval is the minimum time between two saves if no result changed but only the number of measurements.
+	// saveInterval is the minimum time between two saves if only the number of measurements changed, but no result.
 	saveInterval = 5 * time.Minute
 )
 

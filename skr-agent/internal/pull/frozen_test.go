@@ -11,7 +11,7 @@ import (
 
 func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 	w := newWorld(t)
-	// old is the root of trust at the time of the bundle, and bundleKey is the key that signed it.
+	// old is the root of trust when the bundle was accepted.
 	var old trust.Root
 	for name, c := range map[string]struct {
 		change func()

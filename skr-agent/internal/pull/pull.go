@@ -43,8 +43,8 @@ type Options struct {
 	Now func() time.Time
 	// Mirrors contains this cluster's mirrors. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// AllowsMove is true if the enrollment token allows the runtime to move to another control plane. The Puller then
-	// ignores saved state that is older than the token.
+	// AllowsMove is true if the bootstrap Secret allows the runtime to move to another control plane. The Puller then
+	// ignores saved state that is older than the enrollment token.
 	AllowsMove bool
 	// If Preview is true, the Puller verifies bundles without writing state.
 	Preview bool

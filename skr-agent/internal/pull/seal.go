@@ -15,7 +15,7 @@ import (
 // is not valid for a state, although it is made with the same key.
 const signaturePrefix = "kyma-pull agent state v1\n"
 
-// signedText returns the text of a saved state that the agent signs. It omits the sequence of the last report, which
+// signedText returns the text that the agent signs for a saved state. It omits the sequence of the last report, which
 // changes with each report.
 func signedText(state map[string][]byte) ([]byte, error) {
 	signed := maps.Clone(state)

@@ -2,9 +2,9 @@
 // completed Jobs, inherited objects, and the progress when a module is removed, restored or returned to
 // lifecycle-manager. One annotation on the Manifest contains the whole memory, signed with the agent's key.
 //
-// The signature covers the Manifest's namespace and name. A record that is absent, unreadable or too large means that
-// the agent does not know its earlier work, so it removes no module because of it. From a record without a valid
-// signature, for example after the agent got a new key, the agent reads only the parts that restrict the agent:
+// The signature covers the Manifest's namespace and name. If a record is absent, unreadable or too large, the agent
+// does not know its earlier work, and does not remove the module. From a record without a valid signature, for example
+// after the agent got a new key, the agent reads only the parts that restrict the agent:
 //
 //   - the applied version, for reports and for the dry run before an upgrade. The agent does not correct its drift.
 //   - recreated objects and completed Jobs, which the agent neither deletes nor creates again.
@@ -32,7 +32,7 @@ import (
 type Record struct {
 	// Applied is the version that was last applied completely. It is nil if it is unknown.
 	Applied *AppliedVersion `json:"applied,omitempty"`
-	// Recreated contains the last version that the agent installed by deleting objects and creating them again, and these
+	// Recreated identifies the last version for which the agent deleted objects and created them again, and lists these
 	// objects. The agent does not delete other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
 	// CompletedJobs contains a version's Jobs that completed and were then deleted, and the Pods that completed. The

@@ -74,7 +74,7 @@ func (k *Reconciler) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	}
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
-		return nil //nolint:nilerr // Keep has reported the error, and a retry cannot succeed
+		return nil //nolint:nilerr // Reconcile has reported the error, and a retry cannot succeed
 	}
 	names := secrets.Removals
 	for _, s := range secrets.Secrets {

@@ -51,15 +51,15 @@ func ReleaseDefaultCR() []byte {
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
 }
 
-// transferFields transfers the fields that the agent owns in an object to another field manager. If the new name is
-// empty, it only removes the agent's ownership.
+// transferFields transfers the fields that the agent owns in an object to another field manager. If to is empty, it
+// only removes the agent's ownership.
 func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields transfers the fields that some field managers own in an object to another field manager. If the new name
-// is empty, no manager owns the fields afterwards. moveFields returns a conflict if another client changed the object
-// at the same time.
+// moveFields transfers the fields that some field managers own in an object to another field manager. If to is empty,
+// no manager owns the fields afterwards. moveFields returns a conflict if another client changed the object at the same
+// time.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

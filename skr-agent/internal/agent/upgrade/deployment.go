@@ -29,7 +29,7 @@ type Deployment struct {
 type Outcome struct {
 	// Message describes the change to the Deployment for the log. It is empty if the Deployment was not changed.
 	Message string
-	// Problem is the reason why the agent does not run the bundle's image. It is empty if it does.
+	// Problem is the reason why the agent does not run the bundle's image. It is empty if the agent runs this image.
 	Problem string
 	// Proven is true if the running image ran for one minute without a failure.
 	Proven bool
@@ -53,8 +53,8 @@ func (d *Deployment) RecordStart(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Target{}, onStart)
 }
 
-// RecordRestart applies onRestart's result before the agent restarts itself. uptime is the time since the agent's
-// start.
+// RecordRestart applies onRestart's result before the agent restarts itself. uptime is the time since the agent
+// started.
 func (d *Deployment) RecordRestart(ctx context.Context, uptime time.Duration) error {
 	_, err := d.decide(ctx, Target{}, func(k Snapshot) Step { return onRestart(k, uptime) })
 	return err
@@ -70,8 +70,8 @@ func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Out
 	return d.decide(ctx, Target{}, func(k Snapshot) Step { return onDeadline(k, unreachable) })
 }
 
-// decide reads the Deployment, calls the function decide and applies its result. It returns a conflict error after a
-// concurrent change to the Deployment.
+// decide reads the Deployment, calls the function in its parameter decide, and applies the result. It returns a
+// conflict error after a concurrent change to the Deployment.
 func (d *Deployment) decide(ctx context.Context, wanted Target, decide func(Snapshot) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {

@@ -44,7 +44,7 @@ func (s starts) count(pod string) int {
 	return 0
 }
 
-// withCount returns the starts with another count for one Pod. A count of zero removes the Pod.
+// withCount returns a copy of the starts with the given count for one Pod. A count of zero removes the Pod.
 func (s starts) withCount(pod string, count int) starts {
 	others := slices.DeleteFunc(slices.Clone(s), func(p podStarts) bool { return p.pod == pod })
 	if count > 0 {

@@ -18,9 +18,9 @@ func targetImage(image string) Target {
 func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Snapshot
-		start, overdue bool          // selects onStart or onDeadline instead of onReconciled
+		start, overdue bool          // call onStart or onDeadline instead of onReconciled
 		unreachable    bool          // the registry is not reachable
-		again          time.Duration // time since the agent's start; selects onRestart
+		again          time.Duration // if set, call onRestart with this uptime instead
 		wanted         string
 		well           time.Duration
 		want           State

@@ -22,7 +22,7 @@ type rule struct {
 const namePattern = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|` +
 	`(?:api|access|account|private|shared|signing|client|encryption|master)[-_]?key|session[-_]?id|cookie)`
 
-// quotePattern matches an optional quotation mark. It can be escaped, because a JSON text can contain other JSON as a
+// quotePattern matches an optional quotation mark. The mark can be escaped, because JSON can contain other JSON as a
 // string.
 const quotePattern = `\\*["']?`
 
@@ -124,7 +124,7 @@ var objectPattern = regexp.MustCompile(`^(?:[a-z0-9-]+/[a-z][a-z0-9]*-[a-z0-9-]+
 var userPattern = regexp.MustCompile(`\b[\w.-]+:[^\s/@:]+@[\w.-]+`)
 
 // isPath reports whether a long text is a path or a name with short parts. A part with upper case, lower case and
-// digits can be a part of a random text in base64 for URLs.
+// digits can belong to random text in URL-safe base64.
 func isPath(text string) bool {
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '-' || r == '_' }) {
 		if len(part) > 20 || strings.ContainsFunc(part, unicode.IsUpper) && strings.ContainsFunc(part, unicode.IsLower) &&

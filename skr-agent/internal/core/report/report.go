@@ -53,11 +53,11 @@ type Facts struct {
 	Manifests []v1beta2.Manifest
 	// Templates contains the runtime's ModuleTemplate generations, by name.
 	Templates map[string]int64
-	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports. It is empty if it can.
+	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports, or empty.
 	EnrollmentProblem string
 	// RegistryProblem is the error from reading bundles from the registry. It is empty if the registry is available.
 	RegistryProblem string
-	// AgentProblem is the reason why the agent does not run the bundle's image. It is empty if it does.
+	// AgentProblem is the reason why the agent does not run the bundle's image, or empty if it runs this image.
 	AgentProblem string
 	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
@@ -114,8 +114,8 @@ func New(runtime string, facts Facts) bundle.Report {
 	if facts.PinsError == nil || facts.Kyma == nil {
 		return shrinkToFit(r, maxPayloadBytes)
 	}
-	// The list of requested modules can be incomplete. Omit it, because the control plane would replace the complete
-	// list.
+	// The list of requested modules can be incomplete, and the control plane would replace its complete list with it.
+	// Therefore, omit the list.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = shrinkToFit(r, maxPayloadBytes)

@@ -115,7 +115,7 @@ func IsTransient(err error) bool {
 }
 
 // IsUnserved reports whether an error means that a version or kind is not served. For an unserved version of a built-in
-// kind, the API server returns a Status without details. The Status for a missing object names the object.
+// kind, the API server returns a Status without details. For a missing object, the Status names the object.
 func IsUnserved(err error) bool {
 	if err == nil {
 		return false

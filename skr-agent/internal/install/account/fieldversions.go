@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// replaceLostVersions replaces API versions that are not served in the managedFields of the live object with the
+// replaceLostVersions changes the live object's managedFields: an entry whose API version is not served gets the
 // version of o. It reports whether it changed an entry. Without this change, the API server rejects every apply request
-// for a custom resource with an entry in a version that the CRD does not define anymore. The entries keep their
-// managers and fields, so a later apply still removes fields that the agent drops.
+// for a custom resource if one of the entries has a version that the CRD does not define anymore. The entries keep
+// their managers and fields, so a later apply still removes fields that the agent drops.
 //
 // Source: Kubernetes, apiextensions-apiserver, pkg/apiserver/conversion: ConvertToVersion.
 func (a *Account) replaceLostVersions(ctx context.Context, o *unstructured.Unstructured) (replaced bool, err error) {

@@ -94,7 +94,7 @@ func isUnavailableGroup(err error) bool {
 	return true
 }
 
-// Plural returns the resource name of a kind in URLs. It returns false for an unknown kind.
+// Plural returns the resource name that URLs use for a kind. It returns false for an unknown kind.
 func (a *Account) Plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := a.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
@@ -156,9 +156,8 @@ func isInGroup(definition, group string) bool {
 	return defined == group
 }
 
-// unavailableServer returns a message if the group of the kind, which is not served, belongs to an aggregated API
-// server, or "". If removed contains a CRD in the group, the API server itself serves the group, and no request is
-// needed.
+// unavailableServer returns a message if the group of an unserved kind belongs to an aggregated API server, and ""
+// otherwise. If removed contains a CRD in the group, the API server itself serves the group, and no request is needed.
 func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	for key := range removed {
 		if guard.IsCRD(key.GroupKind()) && isInGroup(key.Name, r.Group) {

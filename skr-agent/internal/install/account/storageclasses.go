@@ -11,7 +11,8 @@ import (
 )
 
 // BindsLate reports whether a StorageClass binds volumes only when a Pod uses them. It returns false if the class does
-// not exist. It sends a list request, because an agent without cluster-admin is also allowed to list all kinds.
+// not exist. It sends a list request, because an agent without cluster-admin can list all kinds, but cannot get a
+// StorageClass.
 func (a *Account) BindsLate(ctx context.Context, class string) (bool, error) {
 	if class == "" {
 		return false, nil

@@ -72,7 +72,7 @@ func (w *Watches) shrink(in any) (any, error) {
 	if !ok {
 		return in, nil
 	}
-	if len(o.Labels) == 0 { // from the informer's cache, because objects in the API server have the label managed-by
+	if len(o.Labels) == 0 { // already shrunk: objects from the API server have the label managed-by
 		return o, nil
 	}
 	own := FieldsOf(o.ManagedFields, w.manager)
@@ -136,7 +136,7 @@ func (w *Watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 }
 
 // queueChange queues the Manifest that owns a changed object for a drift correction. If this process made the change,
-// it requests only a readiness check. now is nil if the object was deleted.
+// queueChange requests only a readiness check. now is nil if the object was deleted.
 func (w *Watches) queueChange(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(before)
 	if !ok {

@@ -34,7 +34,8 @@ func (w *Watches) Await(
 	}
 }
 
-// AwaitChange waits a short time until the watch shows another resource version of an object than the given version.
+// AwaitChange waits a short time until the watch shows that an object's resource version differs from the given
+// version.
 func (w *Watches) AwaitChange(ctx context.Context, r v1beta2.Resource, version string) {
 	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
 	for waited := time.Duration(0); waited < longest && pause.Sleep(ctx, step); waited += step {

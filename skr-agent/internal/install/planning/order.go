@@ -38,8 +38,9 @@ func rankOf(kind string, phase int) int {
 	return rank(kind)
 }
 
-// sortForApply sorts a stage's objects. Jobs from a chart's hooks are before the workloads or after the other kinds
-// without a rank.
+// sortForApply sorts a stage's objects. A chart's Jobs for hooks before the installation come directly before the
+// Deployments. Jobs for hooks after the installation come after the kinds that neither firstKinds nor lastKinds
+// contains.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
 		first, second := guard.KeyOf(a), guard.KeyOf(b)

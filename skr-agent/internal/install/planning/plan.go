@@ -142,8 +142,8 @@ func (p *Plan) IsUndefined(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// IsDefinedBy reports whether one of the plan's CRDs in crds defines an object's kind, and the API server does not
-// serve this kind.
+// IsDefinedBy reports whether one of the plan's CRDs in definitions defines an object's kind, and the API server does
+// not serve this kind.
 func (p *Plan) IsDefinedBy(o *unstructured.Unstructured, definitions object.Keys) bool {
 	gvk := o.GroupVersionKind()
 	return p.unserved[gvk.GroupKind()] && slices.ContainsFunc(p.Stages[0], func(d *unstructured.Unstructured) bool {

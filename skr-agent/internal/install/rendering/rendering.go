@@ -28,7 +28,7 @@ import (
 // Rendering contains a Manifest's rendered objects.
 type Rendering struct {
 	Objects []*unstructured.Unstructured
-	// DefaultCR is the Manifest's default CR with the runtime's values. It is nil if it has none.
+	// DefaultCR is the Manifest's default CR with the runtime's values. It is nil if the Manifest has no default CR.
 	DefaultCR *unstructured.Unstructured
 	// Images is the finding from comparing the objects' images with the images that the component lists.
 	Images outcome.Finding
