@@ -26,8 +26,8 @@ const UsedCommand = "used-images"
 // Manifest.
 const maxUsedRequestBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 
-// AnswerUsedRequest reads an airgap.UsedRequest and writes the airgap.UsedResponse. It renders in a child process: the
-// program of this process with renderCommand, which must only call render.Child.
+// AnswerUsedRequest reads an airgap.UsedRequest and writes the airgap.UsedResponse. To render, it starts its own
+// program as a child process with the command renderCommand, which must only call render.Child.
 func AnswerUsedRequest(ctx context.Context, in io.Reader, out io.Writer, renderCommand string) error {
 	var request airgap.UsedRequest
 	if err := json.NewDecoder(io.LimitReader(in, maxUsedRequestBytes)).Decode(&request); err != nil {
@@ -48,8 +48,8 @@ func AnswerUsedRequest(ctx context.Context, in io.Reader, out io.Writer, renderC
 	return json.NewEncoder(out).Encode(answer)
 }
 
-// UsedImages returns the images of a module's objects as an agent would apply them, without a cluster. All errors are
-// caused by the module, except render.ErrNotRun and context errors.
+// UsedImages returns the images that a module's objects would have after an agent applied them. It does not need a
+// cluster. All errors are caused by the module, except render.ErrNotRun and context errors.
 func UsedImages(
 	ctx context.Context, q airgap.UsedRequest,
 	renderObjects func(context.Context, render.Input) ([]*unstructured.Unstructured, error),

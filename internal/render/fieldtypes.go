@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ErrWrongType means that a field in a built-in kind has a value of a wrong type, such as a string instead of a number.
-// Agents apply such an object, but no API server accepts it.
+// ErrWrongType means that a field in a built-in kind has a value of the wrong type, such as a string instead of a
+// number. Agents do not check the types, so they would send the object to an API server, which always refuses it.
 var ErrWrongType = errors.New("no API server accepts this object")
 
 // CheckFieldTypes returns ErrWrongType if a field of the object has a value of a wrong type. It returns nil for custom
