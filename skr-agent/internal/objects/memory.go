@@ -44,10 +44,10 @@ type savedManifest struct {
 	RemovalRecorded bool `json:"marked,omitempty"`
 }
 
-// observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
-// kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
-// not begun, or if b is nil. records reads the Manifests' signed records. inventories contains the inventories that the
-// agent wrote, including objects that another client has removed from them. It can be nil.
+// observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle. A
+// deleted Manifest stays in the memory if b contains it, if b removes it but the removal has not begun, or if b is nil.
+// records reads the Manifests' signed records. inventories contains the inventories that the agent wrote, including
+// objects that another client has removed from them. kyma, b and inventories can be nil.
 func (m agentMemory) observe(
 	records record.Store, inventories *record.Inventories, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest,
 	b *bundle.Bundle,
