@@ -43,12 +43,12 @@ var statusGuarantees = map[string]guarantee{
 		invariant: Statuses, message: "report 6 of sim-0 has scaler 1.2.0 as Ready, but this version cannot run",
 	},
 	"only a report that contains no bundle clears the observed bundle": {
-		broken: func(c *Checker, push func(string, int64, string) Push) {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Restoring("sim-5")(1)
 			c.Recorded(2, record(func(*Record) {}))
 			c.Recorded(time.Hour, record(func(r *Record) { r.Observed = 0 }))
 		},
-		kept: func(c *Checker, push func(string, int64, string) Push) {
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Restoring("sim-5")(1)
 			c.Reported(2, reportWith(6, 0, func(*Reported) {})) // the agent lost its state
 			c.Recorded(3, record(func(r *Record) { r.Report = 5 }))
