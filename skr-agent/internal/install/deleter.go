@@ -233,6 +233,13 @@ func (d *deleter) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v
 		if !guard.IsCRD(object.GVKOf(r).GroupKind()) {
 			continue
 		}
+		live, err := d.planner.accounts.Of(m).Metadata(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", object.KeyOf(r), err)
+		}
+		if live != nil && by.BelongsToOther(live) {
+			continue // another module has taken over the CRD, so the removal does not delete it
+		}
 		names, err := d.planner.accounts.Of(m).Instances(ctx, r, ours)
 		if err != nil {
 			return nil, err
