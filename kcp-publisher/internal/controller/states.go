@@ -205,7 +205,7 @@ func (s *FleetMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
-	counts, parts, of := maps.Clone(s.counts), len(s.parts), s.sumParts()
+	counts, of := maps.Clone(s.counts), s.sumParts()
 	s.mu.Unlock()
 	if of.counted > 0 {
 		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended,
@@ -229,7 +229,7 @@ func (s *FleetMetrics) Collect(to chan<- prometheus.Metric) {
 	send(oldestReport, !of.lastReport.IsZero(), float64(of.lastReport.Unix()))
 	send(publishPending, of.ready, float64(of.pending))
 	send(publishPendingSince, of.pending > 0, float64(of.pendingSince.Unix()))
-	send(registryFailing, parts > 0, float64(of.failing))
+	send(registryFailing, of.counted+of.failing > 0, float64(of.failing))
 }
 
 // totalCounts contains the totals for all parts.
