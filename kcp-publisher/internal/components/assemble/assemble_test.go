@@ -44,7 +44,7 @@ func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 			map[string]string{"A.JSON": deployment, "b.yaml": configMap}, []string{"b.example/x:1"},
 		},
 		"YAML anchors": {
-			map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil,
+			map[string]string{"a.yaml": configMap + "data: &a {x: eA==}\nbinaryData: {<<: *a}\n"}, nil,
 		},
 		"object of 2 MiB": {
 			map[string]string{"a.yaml": configMap + "data: {a: \"" + strings.Repeat("x", 2<<20) + "\"}\n"}, nil,
