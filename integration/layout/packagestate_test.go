@@ -14,8 +14,10 @@ import (
 // packageState lists the package variables that can change after the start of a program, with the reason for each. The
 // key is FOLDER VARIABLE.
 var packageState = map[string]string{
-	"internal/measure definedMetrics": "package variables define metrics, and the generated reference lists them",
-	"internal/render kustomizeLock":   "kyaml stores schemas in package variables",
+	"kcp-publisher/internal/gitops/git opening":  "golang.org/x/net/proxy stores dialers in a variable",
+	"kcp-publisher/internal/gitops/git sessions": "golang.org/x/net/proxy stores dialers in a variable",
+	"internal/measure definedMetrics":            "variables define metrics for the generated reference",
+	"internal/render kustomizeLock":              "kyaml stores schemas in package variables",
 }
 
 // Two parts of a process, such as two shards or two tests, share package variables, so state must be in a value that

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -76,6 +77,11 @@ func TestMetricsCountKymaThatNoPublisherSelects(t *testing.T) {
 	}
 	for _, address := range []string{one, two} {
 		until(t, time.Minute, "a publisher counts its Kyma and the Kyma that no publisher selects", func() (bool, string) {
+			connection, err := net.Dial("tcp", address)
+			if err != nil {
+				return false, err.Error() // the publisher is starting
+			}
+			must(t, connection.Close())
 			text := scraped(t, address, "")
 			scrape, err := alerts.Scraped(strings.NewReader(text))
 			must(t, err)

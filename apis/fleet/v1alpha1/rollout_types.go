@@ -135,6 +135,9 @@ type RolloutStatus struct {
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// RollbackReason is the reason for the rollback.
+	// +optional
+	RollbackReason string `json:"rollbackReason,omitempty"`
 	// BackSince is the time when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`

@@ -106,6 +106,18 @@ func (k *memo) forgetReady(p planning.Plan) {
 	}
 }
 
+// handover is the result of searching for new owners for objects that a module does not need anymore.
+type handover struct {
+	// deletable contains the objects that the module can delete now.
+	deletable []v1beta2.Resource
+	// waitReason is the reason to wait if other modules must take over some of the objects first, or "". recheckAfter
+	// is the delay until the next check.
+	waitReason   string
+	recheckAfter time.Duration
+	// isScheduled is true if the other modules only wait for their upgrade, for example for a maintenance window.
+	isScheduled bool
+}
+
 // recordHandover records the wait for other modules. The delay until the next check increases the longer the module
 // waits.
 func (k *memo) recordHandover(found handover, now time.Time) {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -53,6 +54,45 @@ func (p *plan) unapprovedMessage() string {
 		return ""
 	}
 	return fmt.Sprintf("waits for the approval of the removal from %d runtimes: see `kcp-publisher removals`", count)
+}
+
+// The publisher decides about the removals of one edit runtime by runtime, in each shard at its own time. The first
+// wave starts settleTime after the last decision. It does not wait if the decisions are more than maxSettleTime apart.
+const settleTime, maxSettleTime = 5 * time.Second, time.Minute
+
+// isRemovalGrowing reports whether other runtimes can still change the waves of a removal with a percentage or a count,
+// because no wave has started.
+func (p *plan) isRemovalGrowing() bool {
+	return IsRemoval(p.spec) && p.isActive() && len(p.status.Waves) > 0 && p.status.Waves[0].StartedAt == nil
+}
+
+// isRemovalComplete reports whether all runtimes that lose the module because of one edit are probably known.
+func (p *plan) isRemovalComplete(runtimes []Runtime) bool {
+	var first, last time.Time
+	for i := range runtimes {
+		decided := runtimes[i].RemovalDecidedAt
+		if decided.IsZero() || runtimes[i].Version == fleet.VersionRemoved {
+			continue
+		}
+		if decided.After(last) {
+			last = decided
+		}
+		if first.IsZero() || decided.Before(first) {
+			first = decided
+		}
+	}
+	return !p.input.Now.Before(last.Add(settleTime)) || last.Sub(first) >= maxSettleTime
+}
+
+// joinedRemovalLate reports whether the publisher decided about the removal of a module from a runtime after the first
+// wave started. Such a runtime must not enlarge a wave with a percentage or a count, because these waves were computed
+// without it.
+func (p *plan) joinedRemovalLate(r *Runtime) bool {
+	if !IsRemoval(p.spec) || len(p.status.Waves) == 0 {
+		return false
+	}
+	started := p.status.Waves[0].StartedAt
+	return started != nil && r.RemovalDecidedAt.After(started.Time)
 }
 
 // These functions return parts of messages about a promoted version or a removal.

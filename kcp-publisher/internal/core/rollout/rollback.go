@@ -1,22 +1,18 @@
 package rollout
 
 import (
-	"strings"
+	"cmp"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// unreturnedIntro separates two parts of a rollout's message: the reason for the rollback, and the runtimes that cannot
-// return to their last version.
-const unreturnedIntro = "; the last version cannot be installed in "
-
-// describeUnreturned updates the end of a rollout's message, which lists the runtimes that cannot return to their last
-// version. It removes the list when the problem is solved.
+// describeUnreturned sets a rolled-back rollout's message to the reason for the rollback, and adds the runtimes that
+// cannot return to their last version.
 func (p *plan) describeUnreturned() {
-	reason, _, _ := strings.Cut(p.status.Message, unreturnedIntro)
-	p.status.Message = reason
+	p.status.RollbackReason = cmp.Or(p.status.RollbackReason, p.status.Message)
+	p.status.Message = p.status.RollbackReason
 	if len(p.unreturned) > 0 {
-		p.status.Message += unreturnedIntro + joinListed(p.unreturned) +
+		p.status.Message += "; the last version cannot be installed in " + joinListed(p.unreturned) +
 			": create or correct the module's ModuleReleaseMeta and ModuleTemplate"
 	}
 }

@@ -132,7 +132,8 @@ func (p *plan) endRollout(state fleet.RolloutState, reason string) {
 
 func (p *plan) startRollback(reason string) {
 	now := p.currentTime()
-	p.status.State, p.status.Message, p.status.BackSince = fleet.RolloutRollingBack, reason, &now
+	p.status.State, p.status.BackSince = fleet.RolloutRollingBack, &now
+	p.status.Message, p.status.RollbackReason = reason, reason
 	p.status.FinishedAt, p.status.EstimatedEnd = nil, nil
 	p.checkRolledBack()
 }
