@@ -129,8 +129,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	w.eventually("the Deployment is applied", func() bool {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
 	})
-	w.runs(home, "keda-manager")
-	w.state("keda", v1beta2.StateReady, "")
+	w.becomesReady("keda", "keda-manager")
 	require.True(t, w.exists(d, home, "keda-manager"))
 	require.Equal(t, uid, d.UID)
 	require.Equal(t, "kyma-system/keda", d.Annotations[v1beta2.AnnotationOwnedBy])
@@ -232,8 +231,7 @@ func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
 		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda" &&
 			d.Spec.Template.Spec.PriorityClassName == ""
 	})
-	w.runs(home, "keda-manager")
-	w.state("keda", v1beta2.StateReady, "")
+	w.becomesReady("keda", "keda-manager")
 	require.False(t, w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class"))
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "keda-old"))
 

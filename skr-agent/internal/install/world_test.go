@@ -304,6 +304,19 @@ func (w *world) runs(namespace, name string) {
 	}))
 }
 
+// becomesReady reports the module's Deployment as running until the module is ready. The agent writes the Deployment
+// several times while it adopts the module.
+func (w *world) becomesReady(module, deployment string) {
+	w.Helper()
+	w.eventually(module+" is ready", func() bool {
+		if w.manifest(module).Status.State == v1beta2.StateReady {
+			return true
+		}
+		w.runs(home, deployment)
+		return false
+	})
+}
+
 // objects returns the rendered objects of a module.
 func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 	t.Helper()
