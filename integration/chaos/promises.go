@@ -162,7 +162,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	}
 }
 
-// BundlesLost announces that the registry lost bundles.
+// BundlesLost records the time at which the registry lost bundles.
 func (c *Checker) BundlesLost(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@ func TestPrivateKeyIsNotARootOfTrust(t *testing.T) {
 	if err := os.WriteFile(path, []byte("-----BEGIN PRIVATE KEY-----\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const want = "use root.json of kcp-publisher keys init"
+	const want = "use root.json from kcp-publisher keys init"
 	if _, err := ReadRoot(path); !IsUsage(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got error %v, want the name of the correct file", err)
 	}

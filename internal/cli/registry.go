@@ -138,7 +138,7 @@ func ReadRoot(path string) (trust.Root, error) {
 	}
 	if bytes.HasPrefix(data, []byte("-----BEGIN ")) {
 		return trust.Root{}, Usage(fmt.Errorf(
-			"--trust %s: expected the root of trust, got a PEM file: use root.json of kcp-publisher keys init", path))
+			"--trust %s: expected the root of trust, got a PEM file: use root.json from kcp-publisher keys init", path))
 	}
 	root, err := trust.ParseRoot(data)
 	if trust.IsUnderSigned(err) {
@@ -148,7 +148,7 @@ func ReadRoot(path string) (trust.Root, error) {
 					"with `kcp-publisher keys sign`: %w", path, err)
 	}
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("--trust %s: the file is not a valid root of trust, such as root.json of "+
+		return trust.Root{}, fmt.Errorf("--trust %s: the file is not a valid root of trust, such as root.json from "+
 			"kcp-publisher keys init: %w", path, err)
 	}
 	return root, nil

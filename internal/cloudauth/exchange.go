@@ -40,7 +40,7 @@ func exchange(client *http.Client, request *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(response.Body)
 	err = errors.Join(err, response.Body.Close())
 	if err != nil {
-		return nil, fmt.Errorf("read the response of %s: %w", request.URL.Host, err)
+		return nil, fmt.Errorf("read the response from %s: %w", request.URL.Host, err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s returned status %d: %s", request.URL.Host, response.StatusCode,
@@ -57,7 +57,7 @@ func exchangeJSON(client *http.Client, request *http.Request, into any) error {
 	}
 	if json.Unmarshal(body, into) != nil {
 		// The error does not contain the response, because the response can contain a token.
-		return fmt.Errorf("the response of %s is not the expected JSON object", request.URL.Host)
+		return fmt.Errorf("the response from %s is not the expected JSON object", request.URL.Host)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (a azureLibrary) ExchangeAADAccessTokenForACRRefreshToken(
 		return found, err
 	}
 	if found.RefreshToken == nil {
-		return found, fmt.Errorf("the response of %s contains no refresh_token", service)
+		return found, fmt.Errorf("the response from %s contains no refresh_token", service)
 	}
 	_, err = cloudauth.ExpiryOf(*found.RefreshToken)
 	return found, err

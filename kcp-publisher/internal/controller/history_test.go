@@ -339,7 +339,7 @@ func (h *history) forge() {
 			return
 		}
 		statement = -1
-		p.Sequence = max(1, p.Sequence+1) // the sequence after the maximum overflows
+		p.Sequence = max(1, p.Sequence+1) // adding 1 to the maximum overflows
 	}
 	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
 }

@@ -328,8 +328,8 @@ func (r *Rollouts) emitChanges(object *fleet.Rollout, all []changes.Change) {
 
 // queueChanged queues every Kyma whose rollout decisions differ between the views before and now.
 func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// While the catalog was changing for a long time, Kymas were requeued only for their next poll. Queue all Kymas
-	// now, so that they do not wait for that poll.
+	// During a long change to the catalog, some Kymas were requeued only for their next poll. Queue all Kymas now, so
+	// that they do not wait for that poll.
 	if slow := r.Catalog.isSlowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.reconcileAll(ctx)

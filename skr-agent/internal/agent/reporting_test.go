@@ -36,8 +36,8 @@ func (discardClient) Update(context.Context, client.Object, ...client.UpdateOpti
 
 func (discardClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// The control plane refuses reports with a decreasing sequence number. If the clock was set back, the agent uses at
-// least the time of the newest bundle.
+// The control plane refuses reports with a decreasing sequence number. If the clock was set back, the
+// agent derives the sequence number from the newest bundle's time instead of the clock.
 func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// unwritten returns the Manifest of a version that the cluster does not request yet.
+// unwritten returns the Manifest for a version that is in the bundle but not yet in the cluster. If isStored is true,
+// the content store contains the version's content.
 func (w *world) unwritten(name, yaml string, isStored bool) v1beta2.Manifest {
 	w.Helper()
 	d := digest.FromString(yaml)

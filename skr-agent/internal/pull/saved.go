@@ -56,7 +56,7 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // SaveReported saves a sent report's sequence and sender in the Secret, because the registry can be restored from an
 // older copy. It does not write other state, because another agent replica may have accepted a bundle. It sends no
-// request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
+// request if the Secret already contains the sender and a sequence that is at most maxUnsavedTime behind.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {

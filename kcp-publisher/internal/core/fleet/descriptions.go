@@ -77,7 +77,7 @@ var descriptions = []Description{
 		"correct the name in the Kyma, or add a ModuleReleaseMeta; list the available ones: kubectl get " +
 			"modulereleasemetas -n NAMESPACE"},
 	{ChannelMissing, Failing, "the module has no version in the requested channel",
-		"request another channel, or add it: kubectl edit modulereleasemeta MODULE -n NAMESPACE"},
+		"request another channel, or add a version for this channel: kubectl edit modulereleasemeta MODULE -n NAMESPACE"},
 	{PinUnavailable, Failing, "the Kyma pins the module to a version that is not available",
 		"pin another version in the annotation kyma-pull.dev/pinned-versions, or remove the pin: kubectl edit kyma " +
 			"KYMA -n NAMESPACE"},
@@ -222,7 +222,7 @@ var descriptions = []Description{
 		"the annotation kyma-pull.dev/pinned-versions of the runtime's own Kyma is invalid: its previous request " +
 			"stays in effect",
 		"correct it in the runtime: kubectl edit kyma default -n kyma-system"},
-	{ObjectRefused, Failing, "the runtime's API server refuses objects of the bundle, such as the catalog or Manifests",
+	{ObjectRefused, Failing, "the runtime's API server refuses objects from the bundle, such as the catalog or Manifests",
 		"in the runtime, fix the cause that the message names, such as an admission policy or a quota"},
 	{SecretsNotWritten, Failing, "the agent cannot write Secrets that were sealed for the runtime",
 		"in the runtime, fix the cause that the message names, such as a missing namespace"},

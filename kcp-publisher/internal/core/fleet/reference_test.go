@@ -114,7 +114,7 @@ func TestSituationsHaveOneShortDescription(t *testing.T) {
 	}
 }
 
-// The first situation is the cause of a runtime.
+// If several situations apply to a runtime, the first one in Descriptions is the cause of its health.
 func TestMostUrgentSituationsComeFirst(t *testing.T) {
 	rank := map[Health]int{
 		Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4,

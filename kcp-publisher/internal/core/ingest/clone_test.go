@@ -125,7 +125,8 @@ func TestAlternatingReportsDoNotChangeTheCloneMessage(t *testing.T) {
 	}
 }
 
-// A restored control plane does not contain the key that an original and its copy share.
+// After a restore, the control plane does not know the key that a cluster and its copy share. The copy's request counts
+// only after the copy has confirmed that no other agent uses the key.
 func TestRequestOfEnrolledAgentIsVerifiedOnceItIsConfirmed(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, enrolled, confirmed bool) string {

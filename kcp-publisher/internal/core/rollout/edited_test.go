@@ -161,7 +161,7 @@ func TestFailuresCountInAWaveThatHasNotStarted(t *testing.T) {
 	}
 }
 
-// All runtimes get the labels of a wave that was empty, after the rollout skipped it.
+// The rollout skips the empty first wave. Then all runtimes get the labels of this wave.
 func TestSkippedWaveDoesNotProveTheVersion(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true

@@ -58,7 +58,7 @@ type simulatedRuntime struct {
 	// The following fields record events, so that the test can check decisions. givenBy is the rollout that selected
 	// the runtime's version.
 	givenBy string
-	bundles map[int]string  // rollout and version by digest
+	bundles map[int]string  // each bundle's rollout and version, by its simulated digest
 	readyBy map[string]bool // true for each rollout and version that was ready
 }
 

@@ -13,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// PhaseOf returns the phase in a Kyma's takeover from lifecycle-manager. It returns "" if the Kyma is not being taken
-// over.
+// PhaseOf returns the phase of a Kyma's takeover from lifecycle-manager, or "" if the Kyma is not being taken over.
 func PhaseOf(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil

@@ -31,8 +31,8 @@ type clientAddress struct {
 }
 
 // clientAddressOf returns a request's origin. A peer with a private address is a proxy. The client's address is then
-// the entry in X-Forwarded-For that the outermost trusted proxy appended. If a request passed fewer proxies, the client
-// can forge this entry.
+// the entry in X-Forwarded-For that the outermost trusted proxy appended. A client whose request passes through fewer
+// proxies than proxies can forge this entry.
 func clientAddressOf(r *http.Request, proxies int) clientAddress {
 	peer := parseAddress(r.RemoteAddr)
 	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}

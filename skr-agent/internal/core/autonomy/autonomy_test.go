@@ -21,8 +21,8 @@ func manifest(module, channel, version string) bundle.Manifest {
 	return m
 }
 
-// lastBundle returns a bundle that installs module keda and the mandatory module watcher, and offers keda, nats and
-// gone.
+// lastBundle returns a bundle that installs module keda and the mandatory module watcher. It offers keda, nats, and a
+// module with the name gone.
 func lastBundle() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1
