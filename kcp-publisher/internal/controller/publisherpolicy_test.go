@@ -66,10 +66,14 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 			t.Errorf("%s: got error %v, want refusal %q", name, err, c.refuse)
 		}
 	}
-	if err := publisher.Patch(ctx, kymaIn("kcp-system", "berlin"),
-		client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll); !permission.IsEnforced(err) {
-		t.Errorf("the probe found no enforced policy: %v", err)
-	}
+	u.eventually("the API server enforces the policy for settings", func() error {
+		err := publisher.Patch(ctx, kymaIn("kcp-system", "berlin"),
+			client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll)
+		if !permission.IsEnforced(err) {
+			return fmt.Errorf("the probe found no enforced policy: %w", err)
+		}
+		return nil
+	})
 	kyma.Spec.Channel = "fast"
 	u.must(u.admin.Update(ctx, kyma))
 	status := kyma.DeepCopy()

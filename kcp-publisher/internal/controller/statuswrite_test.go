@@ -166,11 +166,13 @@ func TestOutdatedStatusWriteIsAConflict(t *testing.T) {
 	w := newStatusWorld(t)
 	kyma := w.createKyma()
 	ctx := t.Context()
-	for name, change := range map[string]string{
-		"state changed":          `{"status":{"state":"Warning"}}`,
-		"runtime status removed": `{"status":{"runtime":null}}`,
-		"status removed":         `{"status":null}`,
+	// The order matters: each change must have an effect after the changes before it.
+	for _, c := range []struct{ name, change string }{
+		{"state changed", `{"status":{"state":"Warning"}}`},
+		{"runtime status removed", `{"status":{"runtime":null}}`},
+		{"status removed", `{"status":null}`},
 	} {
+		name, change := c.name, c.change
 		before := kyma.DeepCopy()
 		after := before.DeepCopy()
 		after.Status.State = v1beta2.StateError
