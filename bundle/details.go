@@ -68,7 +68,7 @@ type ContainerLog struct {
 
 // Limits for details.
 const (
-	// MaxDetailedModules limits the modules for which a report lists failing objects.
+	// MaxDetailedModules limits the number of modules whose failing objects a report lists.
 	MaxDetailedModules = 8
 	// MaxFailingObjects limits a module's failing objects. MaxDetailedObjects limits all of a module's objects.
 	MaxFailingObjects  = 6

@@ -25,13 +25,10 @@ func MoveOf(o *unstructured.Unstructured) (Move, error) {
 		return Move{}, fmt.Errorf("%s has the annotations %s and %s: remove one of them", guard.KeyOf(o),
 			v1beta2.AnnotationMovesTo, v1beta2.AnnotationMovesFrom)
 	}
-	if movesTo && len(validation.IsQualifiedName(to)) > 0 {
-		return Move{}, fmt.Errorf("%s: annotation %s: %q is not a module name", guard.KeyOf(o), v1beta2.AnnotationMovesTo,
-			to)
-	}
-	if movesFrom && len(validation.IsQualifiedName(from)) > 0 {
-		return Move{}, fmt.Errorf("%s: annotation %s: %q is not a module name", guard.KeyOf(o),
-			v1beta2.AnnotationMovesFrom, from)
+	for _, name := range []string{v1beta2.AnnotationMovesTo, v1beta2.AnnotationMovesFrom} {
+		if module, isSet := o.GetAnnotations()[name]; isSet && len(validation.IsQualifiedName(module)) > 0 {
+			return Move{}, fmt.Errorf("%s: annotation %s: %q is not a module name", guard.KeyOf(o), name, module)
+		}
 	}
 	return Move{To: to, From: from}, nil
 }

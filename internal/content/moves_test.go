@@ -35,7 +35,7 @@ func TestMovesNameOneOtherModule(t *testing.T) {
 			o.SetAnnotations(c.annotations)
 			_, err := Check(Input{Objects: []*unstructured.Unstructured{o.DeepCopy()}, Namespace: "kyma-system"})
 			if c.problem != "" {
-				require.ErrorContains(t, err, c.problem, "component create refuses what agents refuse")
+				require.ErrorContains(t, err, c.problem, "component create refuses the content that agents refuse")
 				return
 			}
 			require.NoError(t, err)

@@ -80,20 +80,6 @@ func newRemovals(o Options, cached, uncached client.Reader, recorder events.Even
 	}
 }
 
-// run calls dropUnused regularly until the context ends.
-func (r *removalJudge) run(ctx context.Context) error {
-	tick := time.NewTicker(unusedTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			r.dropUnused()
-		}
-	}
-}
-
 // dropUnused drops the data for decisions if no decision was made for unusedTime. It keeps the recent removals for
 // deleted Kymas, because they still count toward the limits.
 func (r *removalJudge) dropUnused() {

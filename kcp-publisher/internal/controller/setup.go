@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -85,7 +86,7 @@ func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 		counts:      o.Metrics.addPart(fleet, func() bool { return catalog.Snapshot() != nil }),
 		checkReport: func(report bundle.Report) error { return ingest.Check(schema, report) },
 	}
-	if err := errors.Join(mgr.Add(manager.RunnableFunc(removals.run)), k.setUpShared(mgr), k.setUpPlanning(mgr),
+	if err := errors.Join(mgr.Add(every(unusedTime, removals.dropUnused)), k.setUpShared(mgr), k.setUpPlanning(mgr),
 		k.setUp(mgr, secrets, pullSecrets)); err != nil {
 		return nil, err
 	}
@@ -147,13 +148,21 @@ func newSecretCaches(mgr ctrl.Manager, o Options) (secrets, pullSecrets cache.Ca
 func (k *Kymas) setUpShared(mgr ctrl.Manager) error {
 	return errors.Join(
 		indexRuntimes(mgr),
-		mgr.Add(manager.RunnableFunc(k.Slimmer.run)),
+		mgr.Add(every(dropInterval, k.Slimmer.dropFreed)),
 		setUpCatalog(mgr, k.Catalog),
 		setUpRollouts(mgr, k.Rollouts),
 		mgr.Add(k.Keys),
 		setUpSignatures(mgr, k.Options, k.Publisher.Components, k.Catalog),
 		setUpWatchers(mgr, k.Watchers),
 	)
+}
+
+// every returns a Runnable that calls do at once and then at the given interval, until its context ends.
+func every(interval time.Duration, do func()) manager.Runnable {
+	return manager.RunnableFunc(func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(context.Context) { do() }, interval)
+		return nil
+	})
 }
 
 // setUpPlanning adds the controllers that run only once per fleet. In a shard, it instead adds the connection to the

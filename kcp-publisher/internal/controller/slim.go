@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"crypto/sha256"
 	"slices"
 	"sync/atomic"
@@ -80,20 +79,6 @@ func NewSlimmer() *Slimmer {
 func (s *Slimmer) dropFreed() {
 	s.added.Store(0)
 	s.parts.Prune(weakPart.isFreed)
-}
-
-// run calls dropFreed regularly until the context ends.
-func (s *Slimmer) run(ctx context.Context) error {
-	tick := time.NewTicker(dropInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.dropFreed()
-		}
-	}
 }
 
 // add adds a reference to a part. It also drops references to freed parts, so that their number stays below the number

@@ -172,19 +172,18 @@ func TestOutdatedStatusWriteIsAConflict(t *testing.T) {
 		{"runtime status removed", `{"status":{"runtime":null}}`},
 		{"status removed", `{"status":null}`},
 	} {
-		name, change := c.name, c.change
 		before := kyma.DeepCopy()
 		after := before.DeepCopy()
 		after.Status.State = v1beta2.StateError
 		other := kymaIn("kcp-system", "one")
-		w.must(w.admin.Status().Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(change))))
+		w.must(w.admin.Status().Patch(ctx, other, client.RawPatch(types.MergePatchType, []byte(c.change))))
 		refused, err := w.kymas.patchStatus(quiet(ctx), before, after)
 		if refused != nil || !apierrors.IsConflict(err) {
-			t.Errorf("%s: got refusal %v and error %v, want a conflict", name, refused, err)
+			t.Errorf("%s: got refusal %v and error %v, want a conflict", c.name, refused, err)
 		}
 		got := w.stored()
 		if got.ResourceVersion != other.ResourceVersion {
-			t.Errorf("%s: the outdated write changed the Kyma: %+v", name, got.Status)
+			t.Errorf("%s: the outdated write changed the Kyma: %+v", c.name, got.Status)
 		}
 		kyma = got
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,25 +58,21 @@ func setUpUnreconciled(mgr ctrl.Manager, namespace string, all shard.Share, poll
 // Start counts regularly until the context ends.
 func (c *unreconciledCounter) Start(ctx context.Context) error {
 	defer unreconciledRuntimes.Reset()
-	tick := time.NewTicker(c.interval)
-	defer tick.Stop()
-	for {
-		counts, err := c.count(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil: // the metric keeps the previous count
+	wait.UntilWithContext(ctx, c.update, c.interval)
+	return nil
+}
+
+// update counts once and sets the metric. If it cannot read the Kymas, the metric keeps the previous count.
+func (c *unreconciledCounter) update(ctx context.Context) {
+	counts, err := c.count(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
 			ctrl.LoggerFrom(ctx).Error(err, "failed to count the runtimes that no publisher reconciles")
-		default:
-			for health, n := range counts {
-				unreconciledRuntimes.WithLabelValues(string(health)).Set(float64(n))
-			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		return
+	}
+	for health, n := range counts {
+		unreconciledRuntimes.WithLabelValues(string(health)).Set(float64(n))
 	}
 }
 

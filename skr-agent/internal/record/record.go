@@ -32,8 +32,8 @@ import (
 type Record struct {
 	// Applied is the version that was last applied completely. It is nil if it is unknown.
 	Applied *AppliedVersion `json:"applied,omitempty"`
-	// Recreated identifies the last version for which the agent deleted objects and created them again, and lists these
-	// objects. The agent does not delete other objects for this version.
+	// Recreated identifies the last version that required the agent to delete objects and create them again. It lists
+	// these objects. The agent does not delete other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
 	// CompletedJobs contains a version's Jobs that completed and were then deleted, and the Pods that completed. The
 	// agent does not create them again for this version.

@@ -84,16 +84,17 @@ func checkPolicies(
 			invalid = append(invalid, fleet.InvalidPolicy{Namespace: p.Namespace, Name: p.Name, Problem: err.Error()})
 		}
 	}
-	unmatched, err = unmatchedPolicies(ctx, api, policies.Items, metas)
+	unmatched, err = unmatchedPolicies(ctx, api, namespace, policies.Items, metas)
 	return invalid, unmatched, err
 }
 
 func unmatchedPolicies(
-	ctx context.Context, api client.Reader, policies []v1alpha1.RolloutPolicy, metas []v1beta2.ModuleReleaseMeta,
+	ctx context.Context, api client.Reader, namespace string, policies []v1alpha1.RolloutPolicy,
+	metas []v1beta2.ModuleReleaseMeta,
 ) (unmatched []fleet.UnmatchedPolicy, err error) {
 	if len(metas) == 0 {
 		var list v1beta2.ModuleReleaseMetaList
-		err := api.List(ctx, &list, client.InNamespace(policies[0].Namespace))
+		err := api.List(ctx, &list, client.InNamespace(namespace))
 		if access.IsUnreadable(err) {
 			return nil, nil
 		}

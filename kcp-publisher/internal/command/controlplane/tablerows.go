@@ -280,5 +280,5 @@ func (d DividedRuntimes) ifCheaper() DividedRuntimes {
 	return d
 }
 
-// SmallFleet is the largest number of runtimes for which commands read and list all runtimes.
+// SmallFleet is the maximum size of a fleet whose runtimes commands read and list completely.
 const SmallFleet = 40

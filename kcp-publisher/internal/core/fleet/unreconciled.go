@@ -6,9 +6,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// IsUnreconciled reports whether the runtime needs attention because no publisher reconciles its Kyma, for example
+// isUnreconciled reports whether the runtime needs attention because no publisher reconciles its Kyma, for example
 // because the Kyma matches no publisher's label selector.
-func (r Runtime) IsUnreconciled() bool {
+func (r Runtime) isUnreconciled() bool {
 	return r.Health.NeedsAttention() && r.Cause != nil &&
 		(r.Cause.Situation == NotLookedAt || r.Cause.Situation == PublisherAbsent)
 }
@@ -16,7 +16,7 @@ func (r Runtime) IsUnreconciled() bool {
 // CountUnreconciled adds the unreconciled runtimes of the Kymas to counts, by health.
 func CountUnreconciled(counts map[Health]int, kymas []v1beta2.Kyma, now time.Time) {
 	for i := range kymas {
-		if r := Judge(&kymas[i], Rollouts{}, now); r.IsUnreconciled() {
+		if r := Judge(&kymas[i], Rollouts{}, now); r.isUnreconciled() {
 			counts[r.Health]++
 		}
 	}

@@ -26,21 +26,22 @@ func (w *wave) countPending(r *Runtime) {
 	}
 }
 
-// isStartHeld reports whether no other wave can start, because the rollout is paused or removals wait for an operator's
-// approval. In the second case, the rollout waits, but not for the approval of a wave.
+// isStartHeld reports whether no other wave can start: the rollout is paused, removals wait for an operator's approval,
+// or other removals by the same edit can follow. In the second case, the rollout waits, but not for the approval of a
+// wave.
 func (p *plan) isStartHeld(runtimes []Runtime, wave string) bool {
 	if p.spec.Paused {
 		return true
 	}
-	if p.isRemovalGrowing() && p.unapprovedMessage() == "" && !p.isRemovalComplete(runtimes) {
+	if waits := p.unapprovedMessage(); waits != "" {
+		p.status.State, p.status.Message = fleet.RolloutWaiting, "wave "+wave+" "+waits
+		return true
+	}
+	if p.isRemovalGrowing() && !p.isRemovalComplete(runtimes) {
 		p.status.Message = "wave " + wave + " waits a few seconds for other removals by the same edit"
 		return true
 	}
-	waits := p.unapprovedMessage()
-	if waits != "" {
-		p.status.State, p.status.Message = fleet.RolloutWaiting, "wave "+wave+" "+waits
-	}
-	return waits != ""
+	return false
 }
 
 // unapprovedMessage returns a message if removals wait for an operator's approval, or "". The first wave waits for the

@@ -79,10 +79,7 @@ func (p *Plan) Yield(yielded map[guard.Key]string, inventory []v1beta2.Resource)
 	if len(yielded) == 0 {
 		return
 	}
-	left := object.Keys{}
-	for k := range yielded {
-		left[k] = struct{}{}
-	}
+	left := objectsIn(yielded)
 	p.omit(left)
 	p.Prune = slices.Concat(RemovalStages(object.Union(p.Prune, object.Among(inventory, left)))...)
 	if p.Yielded == nil {
@@ -93,12 +90,16 @@ func (p *Plan) Yield(yielded map[guard.Key]string, inventory []v1beta2.Resource)
 
 // KeepTaken removes the objects that the plan would take over from other Manifests, so these Manifests keep them.
 func (p *Plan) KeepTaken() {
-	taken := object.Keys{}
-	for k := range p.Takes {
-		taken[k] = struct{}{}
-	}
-	p.omit(taken)
+	p.omit(objectsIn(p.Takes))
 	p.Takes = nil
+}
+
+func objectsIn(modules map[guard.Key]string) object.Keys {
+	keys := object.Keys{}
+	for k := range modules {
+		keys[k] = struct{}{}
+	}
+	return keys
 }
 
 func (p *Plan) omit(omitted object.Keys) {
