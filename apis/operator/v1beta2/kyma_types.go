@@ -340,11 +340,6 @@ type PublishedBundle struct {
 	// Given records the module versions that rollouts assigned to the runtime, by module.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier lists older bundles that the runtime's reports can still refer to, newest first, at most five. The list is
-	// empty once the runtime has reported the latest bundle. It omits a bundle if all modules have changed since that
-	// bundle.
-	// +optional
-	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
 
 // BundleRecord is a summary of a bundle for readers of the status. It does not prove who signed the bundle.
@@ -379,6 +374,10 @@ type BundleRecord struct {
 	// publisher does not know.
 	// +optional
 	Refused string `json:"refused,omitempty"`
+	// Superseded describes how the latest bundle differs from this older bundle. It is set until the runtime reports
+	// that it has applied the latest bundle. It is unset if the difference is unknown or too large.
+	// +optional
+	Superseded *BundleDifference `json:"superseded,omitempty"`
 }
 
 // VersionChange is a version change in a bundle. From is empty for an added module. To is empty for a removed module.
@@ -396,11 +395,10 @@ type CertificateLife struct {
 	NotAfter  metav1.Time `json:"notAfter"`
 }
 
-// EarlierBundle is a bundle that a newer bundle has replaced.
-type EarlierBundle struct {
-	Digest string `json:"digest"`
-	// Changed lists the modules that differ, or could differ, between this bundle and the latest bundle. For all other
-	// modules, a report about this bundle is also valid for the latest bundle.
+// BundleDifference describes how the latest bundle differs from an older bundle.
+type BundleDifference struct {
+	// Changed lists the modules that differ, or could differ. For all other modules, a report about the older bundle is
+	// also valid for the latest bundle.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }

@@ -99,10 +99,8 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 	silent := kyma()
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
 	awaited := kyma()
-	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{
-		Time:    metav1.NewTime(now.Add(10*time.Second - time.Hour)),
-		Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}},
-	}
+	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{Time: metav1.NewTime(now.Add(10*time.Second - time.Hour))}
+	awaited.Status.Runtime.History = []v1beta2.BundleRecord{{Superseded: &v1beta2.BundleDifference{}}}
 	if got := settledUntil(awaited, awaited, ingest.Facts{SilenceTimeout: time.Hour}, publish.Outcome{}, now,
 		interval); !got.Equal(now.Add(10 * time.Second)) {
 		t.Errorf("runtime that has not applied its bundle: got settled until %s, want 10 seconds", got)

@@ -39,8 +39,8 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 	}
 	last, next := *r.Published, facts.Published.StatusEntry()
 	next.Given, next.Certificate = last.Given, lastCertificate(before, next)
-	next.Earlier = earlierBundles(before, Facts{Published: facts.Published})
 	r.Published = &next
+	r.History = nextHistory(before, &next, Facts{Published: facts.Published})
 }
 
 // updateModules sets the states of modules that the report changes, and the fields that depend on these states.
@@ -48,7 +48,7 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	why := collectReasons(before)
 	modules, reasons, changed := withWorseReports(before.Modules, why.Modules, facts.Report)
 	if facts.Published != nil {
-		modules, reasons, changed = reportedModules(before, *after.Runtime.Published, facts, now)
+		modules, reasons, changed = reportedModules(before, after.Runtime, facts, now)
 	}
 	if !changed {
 		return
@@ -101,11 +101,11 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 }
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons for their
-// problems. published is the status of the bundle in the facts. If the report is about a different module version,
+// problems. runtime contains the bundle in the facts and the history. If the report is about a different module version,
 // the module can only get a worse state. A module that could not be resolved before keeps its state, because modules
 // have not been resolved since then. changed is true if a module differs from the previous status.
 func reportedModules(
-	before v1beta2.KymaStatus, published v1beta2.PublishedBundle, facts Facts, now time.Time,
+	before v1beta2.KymaStatus, runtime *v1beta2.RuntimeStatus, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
 	facts.Templates = map[string]v1beta2.PartialMeta{}
 	for _, m := range before.Modules {
@@ -113,7 +113,7 @@ func reportedModules(
 			facts.Templates[m.Template.PartialMeta.Name] = m.Template.PartialMeta
 		}
 	}
-	facts.Problems, facts.unchangedBundle = nil, findUnchanged(published, facts, now)
+	facts.Problems, facts.difference = nil, findDifference(runtime, facts, now)
 	reasons := reasonsByModule{}
 	for _, r := range collectReasons(before).Modules {
 		reasons[r.Name] = r
@@ -147,7 +147,7 @@ func modulesWithoutBundle(
 ) (modules []v1beta2.ModuleStatus, why []v1beta2.ModuleReasons) {
 	if facts.reportsKept(after.Runtime) {
 		facts.Published = facts.Kept
-		modules, why, _ = reportedModules(before, *after.Runtime.Published, facts, now)
+		modules, why, _ = reportedModules(before, after.Runtime, facts, now)
 	} else {
 		modules, why, _ = withWorseReports(after.Modules, reasons, facts.Report)
 	}

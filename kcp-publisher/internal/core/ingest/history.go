@@ -8,40 +8,75 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // A Kyma's status contains a history of the runtime's last bundles, which operators can read. The history is not
-// signed. If only the history changes, the publisher does not update the status.
+// signed. If only outcomes in the history change, the publisher does not update the status.
 
 // maxHistory limits the number of bundles in the history. maxVersionChanges limits the version changes of each bundle.
-// A bundle takes about 300 bytes.
+// A bundle takes about 300 bytes. maxChanged limits the modules that changed since a bundle.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
+	maxChanged        = 50
 )
 
-// updateHistory returns the history after a reconcile. before is the previous status, or nil.
-func updateHistory(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
-	all, published := after.Runtime.History, after.Runtime.Published
-	if published == nil {
-		return all
+// nextHistory returns the history with the latest bundle. before is the previous status, or nil. The records of earlier
+// bundles contain the modules that have changed in later bundles, until the runtime reports the latest bundle.
+func nextHistory(before *v1beta2.RuntimeStatus, published *v1beta2.PublishedBundle, facts Facts) []v1beta2.BundleRecord {
+	if before == nil {
+		before = &v1beta2.RuntimeStatus{}
 	}
-	var last *v1beta2.PublishedBundle
-	if before != nil {
-		last = before.Published
-	}
+	all, last := slices.Clone(before.History), before.Published
 	// Add a bundle only if it is new. Otherwise, the first publisher version with a history would update every Kyma's
 	// status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
+		supersede(all, last, facts.Published)
 		all = append([]v1beta2.BundleRecord{newRecord(last, published)}, all...)
 		all = all[:min(len(all), maxHistory)]
 	}
+	if isApplied(facts) {
+		for i := range all {
+			all[i].Superseded = nil
+		}
+	}
+	return all
+}
+
+// A report contains the digest of the applied bundle, and its module states are valid for that bundle. Most new bundles
+// change only a few modules. For all other modules, a report about an earlier bundle is also valid for the latest
+// bundle. The publisher therefore records the changed modules when it publishes a bundle.
+
+// supersede adds the modules that the latest bundle changes to the records of all earlier bundles that the runtime may
+// still report as applied. last is the bundle before the latest one, or nil.
+func supersede(all []v1beta2.BundleRecord, last *v1beta2.PublishedBundle, latest *plan.PublishedBundle) {
+	previous, changes := latest.Predicate.Previous, latest.Changes
+	isKnown := last != nil && previous != nil && changes != nil && previous.Digest.String() == last.Digest
+	for i := range all {
+		difference := all[i].Superseded
+		if isKnown && all[i].Digest == last.Digest {
+			difference = &v1beta2.BundleDifference{}
+		}
+		if all[i].Superseded = nil; !isKnown || difference == nil {
+			continue
+		}
+		changed := slices.Concat(difference.Changed, changes.Modules)
+		slices.Sort(changed)
+		if changed = slices.Compact(changed); len(changed) <= maxChanged {
+			all[i].Superseded = &v1beta2.BundleDifference{Changed: changed}
+		}
+	}
+}
+
+// recordOutcomes adds the runtime's refusals and its last report to the history. published is the latest bundle.
+func recordOutcomes(all []v1beta2.BundleRecord, after v1beta2.KymaStatus, facts Facts) {
 	recordRefusals(all, facts)
-	observed := after.Runtime.Observed
-	if observed == nil || observed.Digest == "" {
-		return all
+	observed, published := after.Runtime.Observed, after.Runtime.Published
+	if observed == nil || observed.Digest == "" || published == nil {
+		return
 	}
 	for i := range all {
 		b := &all[i]
@@ -55,7 +90,6 @@ func updateHistory(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, fact
 			b.State = worstState(after.Modules)
 		}
 	}
-	return all
 }
 
 func newRecord(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
@@ -112,51 +146,17 @@ func worstState(modules []v1beta2.ModuleStatus) v1beta2.State {
 	return worst
 }
 
-// A report contains the digest of the applied bundle, and its module states are valid for that bundle. Most new bundles
-// change only a few modules. For all other modules, a report about an earlier bundle is also valid for the latest
-// bundle. The publisher therefore records the changed modules when it publishes a bundle.
-
-// The status lists at most maxEarlier earlier bundles. It omits a bundle if more than maxChanged modules have changed
-// since that bundle.
-const (
-	maxEarlier = 5
-	maxChanged = 50
-)
-
-// earlierBundles returns the earlier bundles that the runtime may still report as applied, each with the modules that
-// have changed in later bundles.
-func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
-	if isApplied(facts) || before == nil || before.Published == nil {
+// findDifference returns how the latest bundle differs from the earlier bundle that the latest report lists as applied.
+// It returns nil if the history does not contain that difference, or if the runtime has had enough time to apply the
+// latest bundle.
+func findDifference(r *v1beta2.RuntimeStatus, facts Facts, now time.Time) *v1beta2.BundleDifference {
+	if facts.Report == nil || facts.Report.Observed == nil ||
+		now.Sub(r.Published.Time.Time) > facts.SilenceTimeout {
 		return nil
 	}
-	last, newest := before.Published, facts.Published
-	if last.Digest == newest.Digest.String() {
-		return last.Earlier
-	}
-	previous, changes := newest.Predicate.Previous, newest.Changes
-	if changes == nil || previous == nil || previous.Digest.String() != last.Digest {
-		return nil
-	}
-	var all []v1beta2.EarlierBundle
-	for _, e := range append([]v1beta2.EarlierBundle{{Digest: last.Digest}}, last.Earlier...) {
-		changed := slices.Concat(e.Changed, changes.Modules)
-		slices.Sort(changed)
-		if changed = slices.Compact(changed); len(changed) <= maxChanged && len(all) < maxEarlier {
-			all = append(all, v1beta2.EarlierBundle{Digest: e.Digest, Changed: changed})
-		}
-	}
-	return all
-}
-
-// findUnchanged returns the earlier bundle that the latest report lists as applied. It returns nil if the status does
-// not contain that bundle, or if the runtime has had enough time to apply the latest bundle.
-func findUnchanged(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
-	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.SilenceTimeout {
-		return nil
-	}
-	for i := range published.Earlier {
-		if published.Earlier[i].Digest == facts.Report.Observed.Digest.String() {
-			return &published.Earlier[i]
+	for i := range r.History {
+		if r.History[i].Digest == facts.Report.Observed.Digest.String() {
+			return r.History[i].Superseded
 		}
 	}
 	return nil
@@ -165,20 +165,22 @@ func findUnchanged(published v1beta2.PublishedBundle, facts Facts, now time.Time
 // ReportDeadline returns the time until which a report about an earlier bundle is sufficient for a healthy runtime. It
 // returns zero if the runtime has already reported the latest bundle as applied.
 func ReportDeadline(status v1beta2.KymaStatus, silence time.Duration) time.Time {
-	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
+	r := status.Runtime
+	if r == nil || r.Published == nil ||
+		!slices.ContainsFunc(r.History, func(b v1beta2.BundleRecord) bool { return b.Superseded != nil }) {
 		return time.Time{}
 	}
-	return status.Runtime.Published.Time.Add(silence)
+	return r.Published.Time.Add(silence)
 }
 
 // isStateValid reports whether the reported state of a module is valid for the latest bundle. A report about an earlier
 // bundle is sufficient if the module has not changed since that bundle.
 func (f Facts) isStateValid(module string) bool {
-	return isApplied(f) || f.unchangedBundle != nil && !slices.Contains(f.unchangedBundle.Changed, module)
+	return isApplied(f) || f.difference != nil && !slices.Contains(f.difference.Changed, module)
 }
 
 func (f Facts) areAllStatesValid() bool {
-	return isApplied(f) || f.unchangedBundle != nil && len(f.unchangedBundle.Changed) == 0
+	return isApplied(f) || f.difference != nil && len(f.difference.Changed) == 0
 }
 
 // isReleased reports whether the latest bundle hands the runtime back to lifecycle-manager.

@@ -64,8 +64,9 @@ type Facts struct {
 	Deviation    *plan.Deviation
 	IsConsistent bool
 
-	// unchangedBundle is the earlier bundle that the report contains as applied, or nil.
-	unchangedBundle *v1beta2.EarlierBundle
+	// difference is the difference between the latest bundle and the earlier bundle that the report contains as applied.
+	// It is nil if the report does not contain an earlier bundle, or if the difference is unknown.
+	difference *v1beta2.BundleDifference
 }
 
 const noBundle = "no bundle is published yet"
@@ -81,9 +82,10 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	if p := facts.Published; p != nil {
 		published := p.StatusEntry()
 		published.Certificate = lastCertificate(before.Runtime, published)
-		published.Given, published.Earlier = collectEvidence(before, facts, now), earlierBundles(before.Runtime, facts)
-		facts.unchangedBundle = findUnchanged(published, facts, now)
+		published.Given = collectEvidence(before, facts, now)
 		after.Runtime.Published = &published
+		after.Runtime.History = nextHistory(before.Runtime, &published, facts)
+		facts.difference = findDifference(after.Runtime, facts, now)
 		if t := after.Runtime.Takeover; t != nil {
 			t.Published = string(p.State.Takeover)
 		}
@@ -132,7 +134,8 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			operation, after.State == v1beta2.StateReady)
 	}
 	after.UpdateLastOperation(before, operation, now)
-	after.Runtime.History, after.Runtime.Reasons = updateHistory(before.Runtime, after, facts), nilIfEmpty(why)
+	recordOutcomes(after.Runtime.History, after, facts)
+	after.Runtime.Reasons = nilIfEmpty(why)
 	return after
 }
 

@@ -244,10 +244,5 @@ func newRolloutInput(kyma *v1beta2.Kyma) rolloutInput {
 			}
 		}
 	}
-	if p := moves.Published; p != nil && len(p.Earlier) > 0 {
-		published := *p
-		published.Earlier = nil
-		moves.Published = &published
-	}
 	return moves
 }
