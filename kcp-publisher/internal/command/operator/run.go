@@ -309,7 +309,7 @@ func (f *runFlags) options(share shard.Share) (options controller.Options, err e
 	}
 	return controller.Options{
 		Namespace: f.namespace, Restricted: f.restricted, Changes: controller.NewChanges(), Share: share,
-		Limits: limits.ForShard(share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, Metrics: f.metrics,
+		Limits: limits.ForShard(share.Number, share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, Metrics: f.metrics,
 		TrustAuthors: f.trustAuthors,
 		Publish: publish.Options{
 			Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,

@@ -81,11 +81,20 @@ const MaxWindow = 24 * time.Hour
 // DefaultLimits contains the default limits.
 var DefaultLimits = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
-// ForShard divides the limits among the shards, because each shard decides only about its own runtimes. The sum stays
-// within the configured limits, except that each shard allows at least one removal unless the limit is 0. shards is 0
+// ForShard divides the limits among the shards, because each shard decides only about its own runtimes. Together, the
+// shards' limits are as high as the configured limits. number is the number of the shard, starting with 0. shards is 0
 // or 1 if one publisher decides about the whole fleet.
-func (l Limits) ForShard(shards int) Limits {
-	divide := func(limit int) int { return max(min(limit, 1), limit/max(shards, 1)) }
+func (l Limits) ForShard(number, shards int) Limits {
+	if shards <= 1 {
+		return l
+	}
+	divide := func(limit int) int {
+		part := limit / shards
+		if number < limit%shards {
+			part++
+		}
+		return part
+	}
 	l.Count, l.PerModule = divide(l.Count), divide(l.PerModule)
 	return l
 }

@@ -178,19 +178,40 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 }
 
 func TestRemovalLimitsAreDividedAmongShards(t *testing.T) {
-	for _, c := range []struct {
-		shards           int
-		count, perModule int
-		want             Limits
-	}{
-		{0, 1, 50, Limits{Count: 1, PerModule: 50}}, {1, 1, 50, Limits{Count: 1, PerModule: 50}},
-		{3, 7, 50, Limits{Count: 2, PerModule: 16}}, {6, 1, 4, Limits{Count: 1, PerModule: 1}},
-		{6, 0, 0, Limits{}},
-	} {
-		got := Limits{Percent: 10, Count: c.count, PerModule: c.perModule, Window: time.Hour}.ForShard(c.shards)
-		c.want.Percent, c.want.Window = 10, time.Hour
-		if got != c.want {
-			t.Errorf("limits of one of %d shards: got %+v, want %+v", c.shards, got, c.want)
+	configured := Limits{Percent: 10, Count: 1, PerModule: 50, Window: time.Hour}
+	for _, shards := range []int{0, 1} {
+		if got := configured.ForShard(0, shards); got != configured {
+			t.Errorf("%d shards: got %+v, want %+v", shards, got, configured)
 		}
+	}
+	for _, c := range []struct{ shards, count, perModule int }{{3, 7, 50}, {6, 1, 4}, {6, 0, 0}, {50, 1, 50}} {
+		sum, want := Limits{}, Limits{Count: c.count, PerModule: c.perModule}
+		for number := range c.shards {
+			got := Limits{Percent: 10, Count: c.count, PerModule: c.perModule, Window: time.Hour}.
+				ForShard(number, c.shards)
+			if got.Percent != 10 || got.Window != time.Hour || got.PerModule > c.perModule/c.shards+1 {
+				t.Errorf("shard %d of %d: got limits %+v", number, c.shards, got)
+			}
+			sum.Count, sum.PerModule = sum.Count+got.Count, sum.PerModule+got.PerModule
+		}
+		if sum != want {
+			t.Errorf("%d shards: got the sum %+v, want %+v", c.shards, sum, want)
+		}
+	}
+}
+
+// The only module is removed from each runtime of a fleet in which each shard has one runtime.
+func TestShardsOfOneRuntimeTogetherKeepTheLimits(t *testing.T) {
+	const shards = 5
+	limits := Limits{Percent: 10, Count: 1, PerModule: 50, Window: time.Hour}
+	allowed := 0
+	for number := range shards {
+		fleet := Fleet{Runtimes: 1, Pending: pending("keda", fmt.Sprint("r", number))}
+		if len(limits.ForShard(number, shards).Decide(fleet)) == 0 {
+			allowed++
+		}
+	}
+	if allowed != 1 {
+		t.Errorf("%d of %d runtimes lose the module without approval, want 1", allowed, shards)
 	}
 }
