@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -53,6 +54,19 @@ func hasMailer(t *testing.T, r *fleet.Runtime) bool {
 	return err == nil && installed.DeletionTimestamp.IsZero()
 }
 
+// removeMailerFromChannel removes module mailer from channel regular, so that all runtimes lose it. It returns the
+// changed ModuleReleaseMeta.
+func removeMailerFromChannel(t *testing.T, f *fleet.Fleet) *v1beta2.ModuleReleaseMeta {
+	t.Helper()
+	released := &v1beta2.ModuleReleaseMeta{}
+	must(t, f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "mailer"}, released))
+	offering := released.DeepCopy()
+	metav1.SetMetaDataAnnotation(&released.ObjectMeta, v1beta2.AnnotationMissingChannel, v1beta2.MissingChannelRemove)
+	released.Spec.Channels = []v1beta2.ChannelVersion{{Channel: "fast", Version: "1.0.0"}}
+	must(t, f.Control.Patch(t.Context(), released, client.MergeFrom(offering)))
+	return released
+}
+
 // An operator removes a module from all runtimes' channel. One approval covers the removal's whole rollout. The canary
 // loses the module first, the other runtimes after the soak time, and undo restores the module in all of them.
 func TestModuleIsRemovedFromAChannelInWaves(t *testing.T) {
@@ -73,12 +87,7 @@ func TestModuleIsRemovedFromAChannelInWaves(t *testing.T) {
 	})))
 
 	t.Log("The rollout waits for one approval, and no runtime loses the module.")
-	released := &v1beta2.ModuleReleaseMeta{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "mailer"}, released))
-	offering := released.DeepCopy()
-	metav1.SetMetaDataAnnotation(&released.ObjectMeta, v1beta2.AnnotationMissingChannel, v1beta2.MissingChannelRemove)
-	released.Spec.Channels = []v1beta2.ChannelVersion{{Channel: "fast", Version: "1.0.0"}}
-	must(t, f.Control.Patch(ctx, released, client.MergeFrom(offering)))
+	removeMailerFromChannel(t, f)
 	id := untilRemovalHeld(t, f, "mailer", len(all))
 	must(t, f.UntilRollout(ctx, rollout, "the rollout waits for the approval", func(s v1alpha1.RolloutStatus) bool {
 		return s.State == v1alpha1.RolloutWaiting && strings.Contains(s.Message, "approval of the removal from 3 runtimes")
@@ -130,4 +139,33 @@ func TestModuleIsRemovedFromAChannelInWaves(t *testing.T) {
 	if restored.Status.Reverted != 3 {
 		t.Errorf("%d runtimes were restored, want 3", restored.Status.Reverted)
 	}
+}
+
+// An operator deletes the ModuleReleaseMeta of a removed module, and then undoes the removal. The rollout names the
+// runtime without the module until the operator creates the ModuleReleaseMeta again.
+func TestUndoneRemovalWaitsForADeletedReleaseMeta(t *testing.T) {
+	suite.Long(t) // the tests of package rollout cover the decision
+	ctx, rollout := t.Context(), "mailer-regular-removed-1"
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
+	must(t, f.CreatePolicy(ctx, "mailer", stages(func(canaries, _ *v1alpha1.Wave) { canaries.AllowEmpty = true })))
+	released := removeMailerFromChannel(t, f)
+	must(t, f.UntilRollout(ctx, rollout, "the removal succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	if hasMailer(t, r) {
+		t.Fatal("the runtime still has the module")
+	}
+
+	must(t, f.Control.Delete(ctx, released))
+	ask(t, f, "rollout", "undo", rollout)
+	must(t, f.UntilRollout(ctx, rollout, "the rollout names the runtime and the fix", func(s v1alpha1.RolloutStatus) bool {
+		return s.State != v1alpha1.RolloutRolledBack && strings.Contains(s.Message, "cannot be installed in one (") &&
+			strings.Contains(s.Message, "create or correct the module's ModuleReleaseMeta")
+	}))
+
+	released.ObjectMeta = metav1.ObjectMeta{
+		Namespace: released.Namespace, Name: released.Name, Annotations: released.Annotations,
+	}
+	must(t, f.Control.Create(ctx, released))
+	must(t, f.UntilRollout(ctx, rollout, "the removal is undone", rolledOut(v1alpha1.RolloutRolledBack)))
+	until(t, time.Minute, "the runtime has the module again", func() (bool, string) { return hasMailer(t, r), "" })
 }
