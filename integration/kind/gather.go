@@ -29,7 +29,9 @@ func (g *Environment) Gather(ctx context.Context, dir string) error {
 		for file, args := range diagnosticCommands {
 			keep(name+"-"+file, func(ctx context.Context) (string, error) { return c.kubectl(ctx, args...) })
 		}
-		for _, p := range []*pod{{c, publisherNamespace, publisherRelease}, {c, agentNamespace, agentRelease}} {
+		for _, p := range []*pod{
+			{c, publisherNamespace, publisherRelease, publisherRelease}, {c, agentNamespace, agentRelease, agentRelease},
+		} {
 			keep(name+"-"+p.deployment+".log", p.log)
 		}
 		if err := c.provider.CollectLogs(c.name, filepath.Join(dir, name)); err != nil {

@@ -112,7 +112,7 @@ func (g *Environment) install(
 	if _, err := run(ctx, helm); err != nil {
 		return nil, fmt.Errorf("install chart %s in %s: %w", name, c.name, err)
 	}
-	return &pod{c, namespace, name}, nil
+	return &pod{c, namespace, name, name}, nil
 }
 
 func (g *Environment) bringSecrets(ctx context.Context, f *fleet.Fleet) error {

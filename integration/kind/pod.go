@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pod is a program that runs as a Deployment.
+// pod is a program that runs as a Deployment. container is the name of the program's container.
 type pod struct {
-	cluster               *cluster
-	namespace, deployment string
+	cluster                          *cluster
+	namespace, deployment, container string
 }
 
 // limit is the time limit for Kubernetes to start or stop a pod.
@@ -61,7 +61,7 @@ func (p *pod) Kill() error {
 // runningContainers returns the IDs of the program's running containers.
 func (p *pod) runningContainers(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
-		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
+		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.container)
 	return strings.Fields(list), err
 }
 

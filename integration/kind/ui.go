@@ -1,0 +1,83 @@
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// uiAddress is the URL with which the UI is installed. The UI refuses requests for other hosts.
+const uiAddress = "http://localhost:8085"
+
+// UI installs the UI of the publisher's chart with read access to the registry, with the commands of
+// docs/guides/ui-in-cluster.md.
+func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, error) {
+	reader, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_reader", "--keys", f.Keys(),
+		"--location", f.Location())
+	if exit != 0 {
+		return nil, fmt.Errorf("create the UI's credentials: %s", reader)
+	}
+	c := g.clusters[fleet.ControlPlane]
+	for name, arguments := range map[string][]string{
+		"kcp-publisher-ui": {"--from-literal=session.key=" + strings.Repeat("5a", 32)},
+		"kcp-publisher-ui-registry": {
+			"--type=kubernetes.io/dockerconfigjson", "--from-literal=.dockerconfigjson=" + reader,
+		},
+	} {
+		if _, err := c.kubectl(ctx, append([]string{
+			"-n", publisherNamespace, "create", "secret", "generic", name,
+		}, arguments...)...); err != nil {
+			return nil, err
+		}
+	}
+	if err := g.setUI(ctx, "ui.enabled=true,ui.externalURL="+uiAddress+",ui.sessionSecretName=kcp-publisher-ui,"+
+		"ui.registry.enabled=true,ui.registry.configSecretName=kcp-publisher-ui-registry,ui.replicas=1"); err != nil {
+		return nil, err
+	}
+	return &pod{c, publisherNamespace, publisherRelease + "-ui", "ui"}, nil
+}
+
+// RemoveUI removes the UI and its Secrets.
+func (g *Environment) RemoveUI(ctx context.Context) error {
+	_, err := g.clusters[fleet.ControlPlane].kubectl(ctx, "-n", publisherNamespace, "delete", "secret",
+		"kcp-publisher-ui", "kcp-publisher-ui-registry", "--ignore-not-found")
+	return errors.Join(err, g.setUI(ctx, "ui.enabled=false"))
+}
+
+// setUI changes values of the installed publisher's chart and waits until its pods are ready.
+func (g *Environment) setUI(ctx context.Context, values string) error {
+	c, chart := g.clusters[fleet.ControlPlane], filepath.Join("charts", publisherRelease)
+	if g.options.Release != "" {
+		var err error
+		if chart, err = release(g.options.Release).chart(publisherRelease); err != nil {
+			return err
+		}
+	}
+	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", publisherRelease,
+		chart, "--namespace", publisherNamespace, "--kubeconfig", c.kubeconfig, "--reset-then-reuse-values", "--set",
+		values, "--wait", "--timeout", limit.String())
+	helm.Dir, helm.Env = g.options.Checkout, os.Environ()
+	if _, err := run(ctx, helm); err != nil {
+		return fmt.Errorf("upgrade chart %s with %s: %w", publisherRelease, values, err)
+	}
+	return nil
+}
+
+// ReadUI returns a page of the UI, as a user with this token sees it.
+func (g *Environment) ReadUI(ctx context.Context, token, path string) (string, error) {
+	c := g.clusters[fleet.ControlPlane]
+	ip, err := c.kubectl(ctx, "-n", publisherNamespace, "get", "service", publisherRelease+"-ui", "-o",
+		"jsonpath={.spec.clusterIP}")
+	if err != nil {
+		return "", err
+	}
+	return c.inNode(ctx, "curl", "--silent", "--show-error", "--fail", "--max-time", "20", "--header",
+		"Host: "+strings.TrimPrefix(uiAddress, "http://"), "--header", "Authorization: Bearer "+token,
+		"http://"+strings.TrimSpace(ip)+path)
+}
