@@ -134,6 +134,14 @@ func (s *stage) restoreControl(ctx context.Context) error {
 
 // deleteAgain deletes a recreated Kyma once the publisher has accepted the runtime's key.
 func (s *stage) deleteAgain(ctx context.Context, id string) error {
+	if err := s.checkKnown(ctx, id); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, newKyma(id)))
+}
+
+// checkKnown returns an error if a Kyma exists but the publisher has not accepted the runtime's key yet.
+func (s *stage) checkKnown(ctx context.Context, id string) error {
 	kyma, err := s.simulated()[id].Record(ctx)
 	if err != nil {
 		return client.IgnoreNotFound(err)
@@ -141,7 +149,7 @@ func (s *stage) deleteAgain(ctx context.Context, id string) error {
 	if status := kyma.Status.Runtime; status == nil || status.Key == nil {
 		return fmt.Errorf("the status of Kyma %s has no key yet", id)
 	}
-	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, kyma))
+	return nil
 }
 
 // stopServing stops serving the only version of module scaler's kind.

@@ -154,6 +154,11 @@ func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane creates Kymas again
 	defer s.once.Unlock()
 	s.checker.RequestWithdrawn(s.since(), id, scaler, mailer)
+	if sim := s.simulated()[id]; sim != nil && len(sim.All()) > 0 {
+		// After a restore of the control plane, the publisher may not have read the Kyma yet. It would then not notice the
+		// deletion.
+		s.insist(ctx, "the publisher knows Kyma "+id, func() error { return s.checkKnown(ctx, id) })
+	}
 	if err := s.fleet.Control.Delete(ctx, newKyma(id)); client.IgnoreNotFound(err) != nil {
 		s.checker.Asked(s.since(), id, scaler)
 		s.announceMailer(id)
