@@ -60,6 +60,11 @@ type RolloutSpec struct {
 	// to be good. To is the promoted version, or "removed" in a Rollout that removes the module from its runtimes.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
+	// FromUnproven is true if the publisher knew no earlier rollout of the module in the channel, and the runtimes had
+	// different versions. From is then their most common version. Runtimes with an older version keep it until the
+	// rollout updates them. Otherwise, they get From at once.
+	// +optional
+	FromUnproven bool `json:"fromUnproven,omitempty"`
 	// +kubebuilder:validation:MinLength:=1
 	To     string `json:"to"`
 	Course `json:",inline"`

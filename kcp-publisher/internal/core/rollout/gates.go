@@ -21,7 +21,9 @@ type Gates map[Track]*Gate
 type Gate struct {
 	rollout  string
 	from, to string
-	isOpen   bool
+	// isFromUnproven is true if no known rollout proved the version in from.
+	isFromUnproven bool
+	isOpen         bool
 	// finishedAt is the end of a successful removal. Later removals of the module need another rollout. finishedAt is
 	// zero for the gate of a promotion.
 	finishedAt time.Time
@@ -40,7 +42,9 @@ type Gate struct {
 // NewGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
 // the next step of this rollout.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
-	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
+	g := &Gate{
+		rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To, isFromUnproven: newest.Spec.FromUnproven,
+	}
 	if step.Status.State == fleet.RolloutSucceeded {
 		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
 		if end := step.Status.FinishedAt; end != nil && IsRemoval(newest.Spec) {
@@ -88,18 +92,19 @@ func (g *Gate) Decide(runtime, own string) Decision {
 		return Decision{Version: g.to, Checks: d.Checks}
 	case known:
 		if d.ReplacedVersion == "" && d.HeldReason != "" {
-			d.Version = keptVersion(d.Version, own)
+			d.Version = keptVersion(d.Version, g.isFromUnproven, own)
 		}
 		return d
 	}
-	return Decision{Version: keptVersion(g.from, own), HeldReason: g.heldReason}
+	return Decision{Version: keptVersion(g.from, g.isFromUnproven, own), HeldReason: g.heldReason}
 }
 
-// keptVersion returns the version that a runtime keeps until the rollout updates it. good is the last good version,
-// and own is the runtime's current version. keptVersion returns the newer one.
-func keptVersion(good, own string) string {
-	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
-		return good
+// keptVersion returns the version that a runtime keeps until the rollout updates it. from is the version from which the
+// rollout starts, and own is the runtime's current version. keptVersion returns the newer one, but does not replace own
+// by an unproven version.
+func keptVersion(from string, isUnproven bool, own string) string {
+	if own == "" || own == from || !isUnproven && from != "" && bundle.IsOlder(own, from) {
+		return from
 	}
 	return own
 }
@@ -155,6 +160,7 @@ func (g *Gate) isSameGate(other *Gate) bool {
 func (g Gates) HasSameDecisions(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.isOpen == b.isOpen &&
+			a.isFromUnproven == b.isFromUnproven &&
 			a.heldReason == b.heldReason && a.finishedAt.Equal(b.finishedAt) &&
 			slices.Equal(a.decisions, b.decisions) && hasSameChecks(a.checks, b.checks) &&
 			slices.Equal(a.endedWaves, b.endedWaves) &&

@@ -54,9 +54,10 @@ func newRollout(track Track, spec fleet.RolloutSpec) *fleet.Rollout {
 func nextRollout(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
-	from, revision := "", int64(1)
+	from, isUnproven, revision := "", false, int64(1)
 	if newest == nil {
 		from = mostCommonVersion(version, runtimes)
+		isUnproven = slices.ContainsFunc(runtimes, func(r Runtime) bool { return bundle.IsOlder(r.Version, from) })
 	} else {
 		if newest.Status.State == fleet.RolloutRollingBack {
 			return nil // no new rollout before the rollback is finished
@@ -64,15 +65,21 @@ func nextRollout(
 		if newest.Spec.To == version && !isRepeatable(newest) {
 			return nil
 		}
-		from, revision = lastGoodVersion(newest), newest.Spec.Revision+1
+		from, isUnproven, revision = lastGoodVersion(newest), isLastGoodUnproven(newest), newest.Spec.Revision+1
 	}
 	if from == "" || from == version {
 		return nil
 	}
 	return &fleet.RolloutSpec{
 		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
-		Course: completeCourse(policy.Spec.Course),
+		FromUnproven: isUnproven, Course: completeCourse(policy.Spec.Course),
 	}
+}
+
+// isLastGoodUnproven reports whether lastGoodVersion returns a version that no known rollout proved.
+func isLastGoodUnproven(before *fleet.Rollout) bool {
+	return before.Spec.FromUnproven && before.Status.VersionWithoutPolicy == "" &&
+		lastGoodVersion(before) == before.Spec.From
 }
 
 // isRepeatable reports whether a new rollout may promote the same version as an ended rollout. If the ended rollout was
@@ -137,7 +144,8 @@ func isUpdatedWherePossible(status fleet.RolloutStatus) bool {
 func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == candidate.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
-		return r.Spec.Revision < candidate.Spec.Revision && (brought || r.Spec.From == candidate.Spec.To)
+		wasGood := r.Spec.From == candidate.Spec.To && !r.Spec.FromUnproven
+		return r.Spec.Revision < candidate.Spec.Revision && (brought || wasGood)
 	})
 }
 

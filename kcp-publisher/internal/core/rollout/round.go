@@ -54,7 +54,7 @@ func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
 	r.Gates[TrackOf(refused)] = &Gate{
-		from: refused.Spec.From, to: refused.Spec.To, heldReason: reason,
+		from: refused.Spec.From, to: refused.Spec.To, isFromUnproven: refused.Spec.FromUnproven, heldReason: reason,
 	}
 	r.IsActive = true
 }
