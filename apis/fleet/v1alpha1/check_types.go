@@ -155,8 +155,8 @@ type PromQLCheck struct {
 	// +kubebuilder:validation:MaxLength:=32
 	Min string `json:"min,omitempty"`
 	// MaxIncreasePercent is the maximum increase over the value that the same query returned before the upgrade, in
-	// percent. If an upgrade has no such value, the check is Inconclusive within max and min. A first installation uses
-	// only max and min. If these are unset, the check is Inconclusive.
+	// percent. If this value is missing, a check within max and min is Inconclusive. For a first installation, only max
+	// and min apply. If both are unset, the check is Inconclusive.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=100000

@@ -85,7 +85,7 @@ type TrainChannel struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Name string `json:"name"`
-	// After is the minimum time, such as 168h, during which at least minRuntimes runtimes of the channel run the version.
+	// After is the minimum time, such as 168h, during which at least minRuntimes runtimes in the channel run the version.
 	// The time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has succeeded. It
 	// pauses while fewer runtimes are ready with the version.
 	// +optional
@@ -99,13 +99,14 @@ type TrainChannel struct {
 	// +kubebuilder:validation:Minimum:=1
 	MinRuntimes int32 `json:"minRuntimes,omitempty"`
 	// MaxFailurePercent is the maximum percentage of failed runtimes among the runtimes that reported the version as
-	// ready or failed: with 5, a version with 5% is promoted. It includes failures of the channel's Rollout.
+	// ready or failed: with 5, a version with 5% failed runtimes is promoted. The percentage includes failures in the
+	// channel's Rollout.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=99
 	MaxFailurePercent int32 `json:"maxFailurePercent,omitempty"`
 	// FailuresBelowPercent is like maxFailurePercent, but the percentage must be less than this value: with 5, a version
-	// with 5% is not promoted. If it is set, maxFailurePercent has no effect.
+	// with 5% failed runtimes is not promoted. If this field is set, maxFailurePercent has no effect.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
@@ -210,8 +211,8 @@ type TrainVersion struct {
 	// Since is the time from which the channel's duration "after" counts: the time when the channel got the version or,
 	// with a RolloutPolicy, when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
-	// ReadySince replaces since for the duration "after" if fewer than minRuntimes runtimes were ready after since. Each
-	// such period moves it forward.
+	// ReadySince replaces since as the beginning of the duration "after" if fewer than minRuntimes runtimes were ready
+	// for some time after since. Each such period moves readySince forward.
 	// +optional
 	ReadySince *metav1.Time `json:"readySince,omitempty"`
 	// PausedAt is the time from which fewer than minRuntimes runtimes are ready. Unset while enough runtimes are ready.
@@ -282,7 +283,7 @@ const (
 	WaitRolloutActive WaitReason = "RolloutActive"
 	// WaitTooFewRuntimes means that fewer runtimes than minRuntimes reported the version as ready.
 	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
-	// WaitTimeNotReached means that enough runtimes of the channel have run the version for less than the channel's
+	// WaitTimeNotReached means that enough runtimes in the channel have run the version, but not yet for the channel's
 	// duration `after`.
 	WaitTimeNotReached WaitReason = "TimeNotReached"
 	// WaitNextChannelBusy means that the version in the next channel is not promoted yet, or its Rollout is active.

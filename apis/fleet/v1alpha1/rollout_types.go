@@ -166,7 +166,7 @@ type WaveStatus struct {
 	State WaveState `json:"state,omitempty"`
 	// Place defines the runtimes in a wave that selects by percent or count. Each runtime has a hash value, and the
 	// wave contains the runtimes with a value up to Place that no earlier wave contains. The publisher sets Place
-	// before the first wave starts and never changes it afterwards. Unset if field all of the wave is true.
+	// before the first wave starts and never changes it afterwards. Unset if the wave's field all is true.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
 	// All is true for a wave that contains every runtime that no earlier wave selects.

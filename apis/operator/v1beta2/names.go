@@ -104,7 +104,7 @@ const (
 	AnnotationImages = "kyma-pull.dev/images"
 	// AnnotationRecord on a Manifest in a runtime records the agent's own work on the module, in JSON: the applied
 	// version, recreated objects, completed Jobs, inherited objects, and removal or restore progress. It contains a
-	// signature by the agent's key. An agent with a different key never deletes objects because of it.
+	// signature by the agent's key. An agent with a different key never deletes objects because of this record.
 	AnnotationRecord = "kyma-pull.dev/record"
 	// AnnotationRecreate allows agents to delete and recreate an object if the API server refuses a change of an
 	// immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate for all of its version's

@@ -52,8 +52,7 @@ type RequestedSpec struct {
 	Generation int64 `json:"generation"`
 	// Instance is the instance ID of the agent whose report contained the spec. It is empty if the agent reports no
 	// instance ID, or if the agent enrolled another key and has not yet verified that no other agent uses this key. While
-	// another instance reports, the spec may be outdated, and the publisher removes no module because the spec does not
-	// request it.
+	// another instance reports, the spec can be outdated, so the publisher keeps modules that the spec does not request.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=128
 	Instance string `json:"instance,omitempty"`

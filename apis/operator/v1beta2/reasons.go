@@ -40,7 +40,7 @@ const (
 
 	// ReasonSynced is a reason for the condition Synced: all objects of the applied bundle are written.
 	ReasonSynced = "Synced"
-	// ReasonObjectRefused is a reason for the condition Synced and, in a runtime, of ModuleCatalog: objects could not
+	// ReasonObjectRefused is a reason for the condition Synced and, in a runtime, for ModuleCatalog: objects could not
 	// be written. The message contains the objects and the API server's error. The agent retries.
 	ReasonObjectRefused = "ObjectRefused"
 	// ReasonStorageRefused is a reason for the conditions Synced and Accepted: the agent cannot store a newer bundle in
@@ -64,10 +64,10 @@ const (
 
 	// ReasonConsistent is a reason for the condition Registry: the registry contains the published bundle.
 	ReasonConsistent = "Consistent"
-	// ReasonRegistryAvailable is a reason for the condition Registry in a runtime, and of the Event at the end of an
+	// ReasonRegistryAvailable is a reason for the condition Registry in a runtime, and for the Event at the end of an
 	// outage: the agent can read bundles again.
 	ReasonRegistryAvailable = "RegistryAvailable"
-	// ReasonRegistryUnavailable is a reason for the condition Registry in a runtime, and of an Event: the agent cannot
+	// ReasonRegistryUnavailable is a reason for the condition Registry in a runtime, and for an Event: the agent cannot
 	// read bundles from the registry. The applied bundle stays in effect.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonBundleMissing is a reason for the condition Registry: the registry no longer had a bundle for the runtime.
@@ -88,7 +88,7 @@ const (
 	// knows.
 	ReasonBundleUnknown = "BundleUnknown"
 
-	// ReasonRemovalsHeld is a reason for the condition Removals, and of a Warning Event on the publisher's Lease:
+	// ReasonRemovalsHeld is a reason for the condition Removals, and for a Warning Event on the publisher's Lease:
 	// removing modules waits for an operator's approval. The message contains the modules and the reason.
 	ReasonRemovalsHeld = "RemovalsHeld"
 	// ReasonNoRemovalsHeld is a reason for the condition Removals: no removal waits for an operator's approval.

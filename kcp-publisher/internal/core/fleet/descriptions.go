@@ -9,20 +9,20 @@ const logAdvice = "kcp-publisher logs RUNTIME -n NAMESPACE --location REGISTRY/P
 
 var descriptions = []Description{
 	{Suspension, Suspended,
-		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended and its status " +
-			"is not updated",
+		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended, and the Kyma's " +
+			"status is not updated",
 		"resume it: kcp-publisher resume kyma/KYMA -n NAMESPACE"},
 	{NotLookedAt, NeverReported, "no publisher has reconciled the Kyma yet",
 		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE; with " +
 			"--watch-label-selector or shards, check that one of them selects the Kyma"},
-	{DuplicateRuntimeID, Failing, "two Kymas name the same runtime, and this one is not its owner",
+	{DuplicateRuntimeID, Failing, "two Kymas name the same runtime, and this Kyma does not own it",
 		"change or remove the label kyma-project.io/runtime-id: kubectl label kyma KYMA -n NAMESPACE --overwrite " +
 			"kyma-project.io/runtime-id=OTHER-ID"},
 	{
 		RuntimeUnassigned,
 		Failing,
 		"several Kymas have the same runtime ID, or the runtime enrolled with another Kyma, and no operator has " +
-			"assigned it to this Kyma",
+			"assigned the runtime to this Kyma",
 		"assign it: `kcp-publisher move RUNTIME --to KYMA -n NAMESPACE`, or enroll it: `kcp-publisher enroll " +
 			"RUNTIME --replace --kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
@@ -37,8 +37,8 @@ var descriptions = []Description{
 		CloneDetected,
 		Failing,
 		"two agents report with the runtime's key, so nothing is published to either agent: the cluster was cloned, " +
-			"or restored while the original still runs",
-		"stop the copy; then give the original another key: in the original cluster, delete Secret " +
+			"or restored while the original cluster still runs",
+		"stop the copied cluster; then replace the agent's key in the original cluster: delete Secret " +
 			"kyma-system/skr-agent-key and apply the output of `kcp-publisher enroll RUNTIME --kyma " +
 			"NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
@@ -69,7 +69,7 @@ var descriptions = []Description{
 		"the image pull Secret for all runtimes is missing in the control plane or has the wrong type",
 		"create it, or run the publisher without --image-pull-secret",
 	},
-	{SecretsNotSealed, Failing, "Secrets for the runtime could not be encrypted: the runtime keeps its current ones",
+	{SecretsNotSealed, Failing, "Secrets for the runtime could not be encrypted: the runtime keeps its current Secrets",
 		"correct the Secret that the message names, or upgrade the agent"},
 
 	{ModuleUnknown, Failing,
@@ -109,11 +109,11 @@ var descriptions = []Description{
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list -n NAMESPACE"},
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
 		"set the value that the message names: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
-			"\"VALUE\"}', or the label that it names"},
+			"\"VALUE\"}', or set the label that the message names"},
 	{ValueInvalid, Failing,
 		"a module uses a value as an integer or boolean, but the runtime's value is another text; the module is not changed",
 		"correct the value that the message names: kubectl annotate --overwrite kyma KYMA -n NAMESPACE " +
-			"kyma-pull.dev/values='{\"NAME\": \"VALUE\"}' with all values, or the label that it names"},
+			"kyma-pull.dev/values='{\"NAME\": \"VALUE\"}' with all values, or correct the label that the message names"},
 	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
 		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA -n " +
 			"NAMESPACE"},
@@ -155,7 +155,7 @@ var descriptions = []Description{
 		"export its bundle and import its report: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, " +
 			"kcp-publisher import-report FILE --to REGISTRY/PATH"},
 	{NeverEnrolled, NeverReported,
-		"no report of the runtime was ever accepted: its agent is not installed, not enrolled, or cannot reach the " +
+		"no report from the runtime was ever accepted: its agent is not installed, not enrolled, or cannot reach the " +
 			"registry",
 		"enroll it: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH; apply its " +
 			"output in the runtime, and see the agent's log"},
@@ -178,14 +178,14 @@ var descriptions = []Description{
 		Failing,
 		"the agent does not know the signing key, or cannot verify the root of trust that lists it",
 		"compare: kcp-publisher keys show, and the agent's root of trust; if an intermediate root was lost, " +
-			"enroll it again: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH",
+			"enroll the runtime again: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH",
 	},
 	{BundleRootExpired, Failing, "the agent's root of trust has expired, and no newer one was found",
 		"renew it: kcp-publisher keys rotate; and check that the agent can read the repository of roots"},
 	{BundleReplayed, Failing,
 		"the registry returned an older bundle than the applied one, or two with the same sequence: it was " +
 			"manipulated or restored from a backup",
-		"find the writer in the registry's access log; after a restored backup, the publisher repairs it by itself"},
+		"find the writer in the registry's access log; after a restore, the publisher corrects the registry by itself"},
 	{
 		BundleNotReleased,
 		Failing,
@@ -195,8 +195,8 @@ var descriptions = []Description{
 	{BundleRefused, Failing, "the agent refused a bundle",
 		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME -n NAMESPACE " +
 			"--location REGISTRY/PATH --trust root.json"},
-	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets of kyma-system",
-		"check quotas, admission policies and missing permissions in namespace kyma-system of the runtime"},
+	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets in kyma-system",
+		"check quotas, admission policies and missing permissions in the runtime's namespace kyma-system"},
 	{CarriedTooOld, Silent, "reports are carried by hand, and the latest report is older than allowed",
 		"import its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time with the " +
 			"annotation kyma-pull.dev/carried"},
@@ -212,8 +212,8 @@ var descriptions = []Description{
 		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then remove the cause, or revert " +
 			"the commit in Git"},
 	{PublisherAbsent, Silent,
-		"no report of the runtime was recorded for more than a day although it is reporting: no publisher reads its " +
-			"reports",
+		"no report from the runtime was recorded for more than a day, although the runtime is reporting: no publisher " +
+			"reads its reports",
 		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE"},
 	{RuntimeClockBehind, Failing, "the runtime's clock is wrong, or its reports are being delayed",
 		"set the clock of the runtime's nodes; if it is right, find the cause of the delay"},
@@ -233,9 +233,9 @@ var descriptions = []Description{
 		"request fewer modules in the runtime's Kyma",
 	},
 	{AgentRolledBack, Failing, "the agent's new image failed its trial and was rolled back",
-		"see its log; then set or remove the image: --agent-image, or the annotation kyma-pull.dev/agent-image of " +
+		"see the agent's log; then change or remove the image: --agent-image, or the annotation kyma-pull.dev/agent-image of " +
 			"the Kyma"},
-	{AgentOutdated, Failing, "the agent does not support all features of its bundle: those parts are left out",
+	{AgentOutdated, Failing, "the agent does not support some features, so its bundle omits them",
 		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; " +
 			"docs/guides/upgrade-and-skew.md"},
 	{TakeoverWaits, Failing, "the takeover of the runtime from lifecycle-manager is blocked",
@@ -321,11 +321,11 @@ var descriptions = []Description{
 		WindowMissing,
 		Healthy,
 		"an upgrade requires downtime, and the schedule has no maintenance window that is long enough",
-		"configure a longer window, or let its Kyma in KCP skip them: spec.skipMaintenanceWindows; " +
+		"configure a longer window, or let the runtime skip windows: spec.skipMaintenanceWindows of its Kyma in KCP; " +
 			"docs/guides/maintenance.md",
 	},
 	{WindowAwaited, Healthy, "an upgrade requires downtime and waits for its maintenance window",
-		"wait, or let its Kyma in KCP skip windows: spec.skipMaintenanceWindows"},
+		"wait, or let the runtime skip windows: spec.skipMaintenanceWindows of its Kyma in KCP"},
 	{RolloutTookBack, Healthy, "a rollout failed or was undone and rolled the runtime back to its last good version",
 		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote a corrected version, or try it " +
 			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE"},
@@ -361,8 +361,8 @@ var descriptions = []Description{
 	{PolicyUnmatched, "",
 		"a RolloutPolicy names only modules that the catalog does not have: it has no effect, so all runtimes can get a " +
 			"version at the same time",
-		"correct spec.modules: kubectl edit rolloutpolicy -n NAMESPACE POLICY; or create it in the namespace of the " +
-			"ModuleReleaseMetas"},
+		"correct spec.modules: kubectl edit rolloutpolicy -n NAMESPACE POLICY; or create the policy in the namespace of " +
+			"the ModuleReleaseMetas"},
 	{
 		TrainBlocked,
 		"",

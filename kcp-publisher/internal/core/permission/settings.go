@@ -80,7 +80,7 @@ var Settings = []Setting{
 		Annotation,
 		v1beta2.AnnotationMaintenanceWindows,
 		VerbSetMaintenance,
-		"replaces the maintenance windows of the policy",
+		"replaces the maintenance windows in the policy",
 		"",
 	},
 	{
@@ -102,7 +102,7 @@ var Settings = []Setting{
 		Annotation, v1beta2.AnnotationCheckRun, VerbRunChecks,
 		"runs selected checks in the runtime", "",
 	},
-	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held removals of modules", ""},
+	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held module removals", ""},
 	{
 		Annotation,
 		v1beta2.AnnotationHandOver,
@@ -115,7 +115,7 @@ var Settings = []Setting{
 		Annotation,
 		v1beta2.AnnotationRevokedKeys,
 		VerbRevoke,
-		"refuses reports of the listed keys",
+		"refuses reports signed with the listed keys",
 		"an ignored revocation would accept a stolen key",
 	},
 	{Label, v1beta2.LabelForceDeletion, VerbForceDelete, "deletes the Kyma without waiting for its runtime", ""},
@@ -132,7 +132,7 @@ var Settings = []Setting{
 		Label,
 		v1beta2.LabelControlPlane,
 		VerbTargetControl,
-		"installs the modules of the control plane",
+		"installs the control plane's modules",
 		honoredUntilRemoved,
 	},
 }
