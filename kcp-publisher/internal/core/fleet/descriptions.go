@@ -233,8 +233,8 @@ var descriptions = []Description{
 		"request fewer modules in the runtime's Kyma",
 	},
 	{AgentRolledBack, Failing, "the agent's new image failed its trial and was rolled back",
-		"see the agent's log; then change or remove the image: --agent-image, or the annotation kyma-pull.dev/agent-image of " +
-			"the Kyma"},
+		"see the agent's log; then change or remove the image: --agent-image, or the annotation " +
+			"kyma-pull.dev/agent-image of the Kyma"},
 	{AgentOutdated, Failing, "the agent does not support some features, so its bundle omits them",
 		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; " +
 			"docs/guides/upgrade-and-skew.md"},
