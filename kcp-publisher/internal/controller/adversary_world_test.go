@@ -182,7 +182,7 @@ type adversary struct {
 	reports   *reportReader
 	kymas     map[string]*v1beta2.Kyma
 	made      int
-	// bundles contains all pushed bundles, and reported contains all reports of the victim.
+	// bundles contains all pushed bundles, and reported contains all of the victim's reports.
 	bundles, reported []bundle.Blob
 	malice            int64
 	// hostile contains the catalogs with the adversary's current object. It is nil if the adversary has not added one.

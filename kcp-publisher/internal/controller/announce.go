@@ -57,7 +57,7 @@ func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
 	return allowed
 }
 
-// announceDeviation logs and emits an Event if the registry does not contain the published bundle.
+// announceDeviation writes a log line and emits an Event if the registry does not contain the published bundle.
 func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
 	if d == nil {
 		return

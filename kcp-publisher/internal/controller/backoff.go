@@ -70,7 +70,7 @@ func (b *registryBackoff) recordFailure(
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
 		case failing == maxLogged:
-			log.Error(err, "requests for many runtimes fail while the registry is available, omitting further runtimes",
+			log.Error(err, "requests for many runtimes fail while the registry is available, not logging more",
 				"runtimes", maxLogged)
 		}
 	}
@@ -78,8 +78,8 @@ func (b *registryBackoff) recordFailure(
 }
 
 // recordSuccess ends backoffs after a reconcile without failed registry requests. startedAt is when the reconcile
-// started. usedRegistry is true if the reconcile sent a request to the registry. usedBoth is true if it used both of
-// the runtime's repositories, for bundles and for reports.
+// started. usedRegistry is true if the reconcile sent a request to the registry. usedBoth is true if the reconcile used
+// both the runtime's bundle repository and its report repository.
 func (b *registryBackoff) recordSuccess(
 	ctx context.Context, kyma types.NamespacedName, startedAt time.Time, usedRegistry, usedBoth bool,
 ) {

@@ -47,7 +47,7 @@ type Catalog struct {
 	// their next poll.
 	isSlowChange atomic.Bool
 	fleet        *fleetstate.Fleet
-	// markedCount counts the calls of markKymas.
+	// markedCount counts the calls to markKymas.
 	markedCount atomic.Int64
 }
 

@@ -14,7 +14,7 @@ import (
 
 // A module fails in a cloned runtime. The publisher does not publish bundles to the runtime, even after a restart, but
 // shows the reported states.
-func TestStatesOfACloneAreShown(t *testing.T) {
+func TestModuleStatesOfAClonedRuntimeAreShown(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()

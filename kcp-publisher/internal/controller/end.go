@@ -95,7 +95,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	takeover.RemoveFinalizer(kyma)
 	if err := k.Client.Patch(ctx, kyma,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		return fmt.Errorf("remove finalizer from Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	kind := corev1.EventTypeNormal
 	if reason != v1beta2.ReasonRuntimeEmpty && reason != v1beta2.ReasonRuntimeGone {

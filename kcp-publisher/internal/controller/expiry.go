@@ -16,8 +16,9 @@ var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// isNoticeDue reports whether one of the expiryNotices began between the last check, at the time before, and now. It
-// returns false at the first check, when before is zero, so that a restarted process does not repeat an Event.
+// isNoticeDue reports whether one of the expiryNotices began after the previous check. before is the time of that
+// check. At the first check, before is zero and isNoticeDue returns false, so that a restarted process does not repeat
+// an Event.
 func isNoticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false

@@ -78,8 +78,8 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if apierrors.IsForbidden(err) {
 		f.emitEvent(object,
 			fmt.Sprintf(
-				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the permissions of "+
-					"rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
+				"lifecycle-manager's finalizer %s stays: remove it, or give the publisher the permissions in "+
+					"rbac/finalizers.yaml (chart value rbac.foreignFinalizers)", finalizer))
 		return ctrl.Result{RequeueAfter: rightsPoll}, nil
 	}
 	return ctrl.Result{}, err
@@ -95,9 +95,9 @@ func (f *foreignFinalizers) removeFinalizer(ctx context.Context, object client.O
 	name := client.ObjectKeyFromObject(object)
 	if err := f.client.Patch(ctx, object,
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove finalizer %s of %s: %w", finalizer, name, err)
+		return fmt.Errorf("remove finalizer %s from %s: %w", finalizer, name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("removed a finalizer of lifecycle-manager", "object", name.String(), "finalizer",
+	ctrl.LoggerFrom(ctx).Info("removed lifecycle-manager's finalizer", "object", name.String(), "finalizer",
 		finalizer)
 	return nil
 }

@@ -334,7 +334,7 @@ func (h *history) forge() {
 	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
 		older := one(h.random, h.model.bundles...)
 		p, statement = older.predicate, older.statement
-		if older.documents != nil { // equal subjects create an equal statement
+		if older.documents != nil { // a forged copy has the same statement
 			h.forged(*older.documents, p, key, statement)
 			return
 		}

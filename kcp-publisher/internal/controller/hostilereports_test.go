@@ -152,7 +152,7 @@ func newHostileFleet(t *testing.T, runtimes int) *hostileFleet {
 	return f
 }
 
-// patchedStatus returns the status in a patch of the function statusPatch.
+// patchedStatus returns the status in a patch from the function statusPatch.
 func patchedStatus(t *testing.T, object client.Object, patch client.Patch) (status v1beta2.KymaStatus) {
 	t.Helper()
 	var operations []struct {

@@ -20,7 +20,7 @@ var (
 	publishToApplied = measure.Histograms(measure.Definition{
 		Name: "kyma_pull_publisher_publish_to_applied_seconds",
 		Help: "Time from issuing a bundle to the first report that lists it as applied. Bundles that were " +
-			"replaced before are not counted.",
+			"replaced before the runtime reported them are not counted.",
 		Leader: true,
 	}, publishToAppliedBuckets...)
 	reportsRefused = measure.Counters(measure.Definition{

@@ -54,7 +54,7 @@ type Options struct {
 	Limits removal.Limits
 	// Slimmer reduces the memory for cached Kymas and reports.
 	Slimmer *Slimmer
-	// Metrics contains the numbers of runtimes and modules of all shards in this process.
+	// Metrics counts the runtimes and modules of all shards in this process.
 	Metrics *FleetMetrics
 	// Concurrency is the maximum number of Kymas to reconcile concurrently.
 	Concurrency int

@@ -55,8 +55,8 @@ func (k *Kymas) priorityOf(kyma *v1beta2.Kyma) *int {
 	return new(priorityRoutine)
 }
 
-// nextPoll requeues the Kyma for its next poll, or for the time in until, if that time is earlier. asked is the time
-// at which the runtime's report was last read.
+// nextPoll requeues the Kyma for its next poll or for until, whichever is earlier. asked is the time at which the
+// runtime's report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollInterval(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

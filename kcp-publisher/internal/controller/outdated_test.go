@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// slowStore is a registry that calls the function during before it opens the named repository for the first time.
+// slowStore is a registry that calls the function in field during when the named repository is opened for the first
+// time.
 type slowStore struct {
 	store.Store
 	name   string

@@ -143,7 +143,8 @@ func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {
 	}
 	p.facts.Admitted = reconcile.Yes
 	p.input.Version = kyma.ResourceVersion // adding the finalizer has changed the resource version
-	// Only reading the first report can be postponed, so later reconciles skip the expensive comparison.
+	// The comparison in canPostpone is expensive. It is only necessary before the first report is read, because later
+	// reads cannot be postponed.
 	known := k.reports.lastKnown(kyma)
 	if p.facts.HasView && known.AskedAt.IsZero() && k.canPostpone(p.before, kyma, p.status, p.input) {
 		p.isFirstCheck = known.PostponedTo.IsZero()
@@ -237,7 +238,7 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 				p.facts.Renewed = reconcile.Down
 			}
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while a commit is held", "runtime",
+		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while publishing is on hold for a commit", "runtime",
 			plan.RuntimeID(p.kyma))
 		return nil
 	}

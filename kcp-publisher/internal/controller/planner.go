@@ -146,7 +146,7 @@ func (p *Planner) readReportTimes(ctx context.Context) {
 		}
 		times, err := shard.DecodeReportTimes(data)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "failed to read the times of a shard's reports", "shard", n)
+			ctrl.LoggerFrom(ctx).Error(err, "failed to read a shard's report times", "shard", n)
 			continue
 		}
 		if before[n] == nil || !before[n].At.Equal(times.At) {

@@ -76,8 +76,8 @@ func (p *Planner) Stop(ctx context.Context) error {
 	return p.git.Acknowledged(ctx)
 }
 
-// announceState announces an evaluation's result with this catalog. If the catalog has changed since then, it does
-// nothing, because another evaluation follows.
+// announceState announces the result of evaluating the Rollouts with this catalog. If the catalog has changed since
+// then, it does nothing, because another evaluation follows.
 func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot
 	return p.sendAnnouncement(ctx)
 }
 
-// announceAgain announces changes to the commit between two evaluations.
+// announceAgain repeats the announcement, so that it contains the current commit even if no evaluation follows.
 func (p *Planner) announceAgain(ctx context.Context) {
 	if p.git == nil {
 		return
@@ -142,7 +142,7 @@ func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) 
 	data, digest, err := p.git.Approvals().Encode()
 	if err != nil {
 		if text := err.Error(); text != p.announcing.unapproved {
-			ctrl.LoggerFrom(ctx).Error(err, "failed to pass the approved removals of a commit to the shards")
+			ctrl.LoggerFrom(ctx).Error(err, "failed to encode a commit's approved removals for the shards")
 			p.announcing.unapproved = text
 		}
 		return "", nil // the removals wait until an operator approves them in each Kyma

@@ -119,7 +119,7 @@ func (k *Kymas) writeRefusedStatus(ctx context.Context, before, after *v1beta2.K
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	ctrl.LoggerFrom(ctx).Error(cause, "the API server refuses the status of a Kyma", "runtime", plan.RuntimeID(after))
+	ctrl.LoggerFrom(ctx).Error(cause, "the API server refuses a Kyma's status", "runtime", plan.RuntimeID(after))
 	return k.replaceStatus(ctx, before, after)
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
-func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
+func TestDataThatMustSurviveACrashIsDetected(t *testing.T) {
 	with := func(thumbprint string, sequence int64, secrets ...string) *v1beta2.RuntimeStatus {
 		s := &v1beta2.RuntimeStatus{ReportSequence: sequence, Secrets: secrets}
 		if thumbprint != "" {

@@ -26,7 +26,7 @@ func kymaAt(name, uid, resourceVersion string) v1beta2.Kyma {
 	}}
 }
 
-func TestCacheIsCurrentAfterAllListedChanges(t *testing.T) {
+func TestCacheIsCurrentOnceItContainsAllListedChanges(t *testing.T) {
 	live := versions{list: "20", objects: map[string]version{"one": {"u1", "9"}, "two": {"u2", "12"}}}
 	for name, c := range map[string]struct {
 		cached  []v1beta2.Kyma
@@ -42,10 +42,10 @@ func TestCacheIsCurrentAfterAllListedChanges(t *testing.T) {
 		"object created after the list": {
 			[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12"), kymaAt("three", "u3", "21")}, true,
 		},
-		"earlier object of the same name":     {[]v1beta2.Kyma{kymaAt("one", "u0", "8"), kymaAt("two", "u2", "12")}, false},
-		"object recreated after the list":     {[]v1beta2.Kyma{kymaAt("one", "u9", "22"), kymaAt("two", "u2", "12")}, true},
-		"empty cache":                         {nil, false},
-		"only an object created after a list": {[]v1beta2.Kyma{kymaAt("three", "u3", "21")}, false},
+		"earlier object of the same name":       {[]v1beta2.Kyma{kymaAt("one", "u0", "8"), kymaAt("two", "u2", "12")}, false},
+		"object recreated after the list":       {[]v1beta2.Kyma{kymaAt("one", "u9", "22"), kymaAt("two", "u2", "12")}, true},
+		"empty cache":                           {nil, false},
+		"only an object created after the list": {[]v1beta2.Kyma{kymaAt("three", "u3", "21")}, false},
 	} {
 		got, err := live.isUpToDate(&v1beta2.KymaList{Items: c.cached})
 		if err != nil || got != c.current {

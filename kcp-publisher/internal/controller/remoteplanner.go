@@ -54,8 +54,9 @@ func (p *RemotePlanner) ownKymas(share shard.Share, kymas []v1beta2.Kyma) []v1be
 	return own
 }
 
-// keepWritten stores a Kyma if this process has added rollout-selected versions to its status. Until the cache
-// contains this status, callers use the stored Kyma, because the cache may receive later changes to Rollouts first.
+// keepWritten stores a Kyma if this process has added rollout-selected versions to its status. Until the cache contains
+// this status, callers use the stored Kyma. Otherwise, they could combine an outdated Kyma with Rollouts that the
+// planner has changed because of the new status.
 func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if p == nil || maps.EqualFunc(selectedVersions(before), selectedVersions(kyma.Status), isSameSelection) {
 		return

@@ -24,7 +24,7 @@ import (
 
 const (
 	// After the first removal, the publisher waits for removalDelay, so that it can decide about related removals
-	// together, for example while a user changes labels on many Kymas one after the other.
+	// together. For example, a user may change labels on many Kymas one after the other.
 	removalDelay = time.Second
 	// A decision about the whole fleet's removals is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second

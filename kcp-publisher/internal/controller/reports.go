@@ -78,8 +78,8 @@ func (r *reportReader) isAnnounced(kyma *v1beta2.Kyma, known fleetstate.Report) 
 	return record.NotifiedCount != known.NotifiedCount && !record.MustHoldReports(r.now())
 }
 
-// isFresh reports whether the known report can be used without a request to the registry. An older report can also be
-// used if the runtime's reports have caused too many bundles recently, except in a reconcile that an operator
+// isFresh reports whether the known report can be used without a request to the registry. If the runtime's reports have
+// caused too many bundles recently, a report older than maxAge can also be used, except in a reconcile that an operator
 // requested.
 func (r *reportReader) isFresh(record fleetstate.Runtime, known fleetstate.Report, maxAge time.Duration) bool {
 	return known.IsFresh(record.NotifiedCount, maxAge, r.now()) ||

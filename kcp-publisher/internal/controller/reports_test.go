@@ -53,8 +53,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// One runtime sends unchanged reports, an attacker replays old ones, and both programs restart. The publisher may write
-// the Kyma's status only once a day.
+// One runtime sends unchanged reports, an attacker replays old ones, and the publisher and the agent restart. The
+// publisher may write the Kyma's status only once a day.
 func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -112,7 +112,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		{"first report", minute(0), false, first, readResult{false, minute(0)}, true},
 		{"first report is read again", minute(1), false, first, readResult{false, minute(0)}, false},
 		{"heartbeat", minute(6), false, second, readResult{false, minute(6)}, false},
-		{"heartbeat with other bytes", minute(7), false, rewritten(second), readResult{false, minute(6)}, false},
+		{"heartbeat with different bytes", minute(7), false, rewritten(second), readResult{false, minute(6)}, false},
 		{"replay of the first report", minute(8), false, first, readResult{true, minute(6)}, false},
 		{"heartbeat after the replay", minute(11), false, third, readResult{false, minute(11)}, false},
 		{"restart, arrival time is taken from the report", minute(30), true, third, readResult{false, minute(10)}, false},
@@ -282,9 +282,9 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 		"response with an invalid digest": {
 			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Docker-Content-Digest", "garbage") }, false,
 		},
-		"empty response":               {answers(http.StatusOK), false},
-		"server error of the registry": {answers(http.StatusBadGateway), true},
-		"overloaded registry":          {answers(http.StatusTooManyRequests), true},
+		"empty response":                 {answers(http.StatusOK), false},
+		"server error from the registry": {answers(http.StatusBadGateway), true},
+		"overloaded registry":            {answers(http.StatusTooManyRequests), true},
 		"closed connection": {
 			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true,
 		},
@@ -390,7 +390,7 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		{"refused content is reported again", false, "v2", true, 1},
 		{"accepted content is reported again", false, "v1", true, 0},
 		{"new content is accepted", false, "v2", false, 1},
-		{"restart with other content", true, "v3", false, 1},
+		{"restart with different content", true, "v3", false, 1},
 	} {
 		now = now.Add(time.Minute)
 		if step.restart {

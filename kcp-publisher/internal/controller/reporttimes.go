@@ -36,7 +36,7 @@ func (h reportTimesSender) Start(ctx context.Context) error {
 				last, lastError = time.Now(), ""
 			} else if text := err.Error(); text != lastError && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).
-					Error(err, "failed to send the times of reports to the rollout planner, rollouts are on hold")
+					Error(err, "failed to send the report times to the rollout planner, rollouts are on hold")
 				lastError = text
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
+func TestRolloutMetricsCountOnlyRuntimesInActiveRollouts(t *testing.T) {
 	underWay := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
 	underWay.Status = fleet.RolloutStatus{
 		State: fleet.RolloutProgressing, Waves: []fleet.WaveStatus{

@@ -10,8 +10,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// A Rollout of another module already has the name that the next Rollout would get. The publisher must still use the
-// newest catalog.
+// A Rollout of another module already has the name that the next Rollout would get. For all other modules, the
+// publisher must still use the newest catalog.
 func TestRolloutWithADuplicateNameHoldsOnlyItsModule(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 4)
 	w.settle()

@@ -103,7 +103,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	var all []plan.Member
 	var round rollout.Round
 	// mayLackReports is true if another publisher process may have received a newer report from a runtime than this
-	// process knows.
+	// process has.
 	var mayLackReports bool
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
@@ -251,7 +251,7 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 	return nil
 }
 
-// invalidMessage returns the reason why a new Rollout could not prove its version, or "". The webhook rejects such a
+// invalidMessage returns the reason why the new Rollout's policy is invalid, or "". The webhook rejects an invalid
 // policy, but the webhook is optional, and an older publisher may have accepted the policy.
 func invalidMessage(created *fleet.Rollout) string {
 	err := course.Validate(created.Spec.Course)

@@ -62,7 +62,7 @@ func (k *Kymas) requestsForSecret(ctx context.Context, secret *corev1.Secret) []
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace),
 		client.MatchingFields{indexRuntime: runtime}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas for a changed Secret", "runtime", runtime)
 		return nil
 	}
 	k.logUnknownRuntime(ctx, secret, len(kymas.Items) > 0)

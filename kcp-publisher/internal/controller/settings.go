@@ -31,7 +31,7 @@ const (
 	maxWarnings = 10_000
 )
 
-var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
+var errPolicyUnknown = errors.New("failed to probe the admission policy for Kyma settings")
 
 // settingsClient is a client that reads Kymas. If the API server does not enforce the admission policy, the client
 // removes restricted settings from the Kymas, because unauthorized users could have set them.
@@ -165,7 +165,7 @@ func (c *settingsClient) isEnforced(ctx context.Context, kyma *v1beta2.Kyma) (bo
 	}
 	if c.enforced || !c.hasProbed {
 		ctrl.LoggerFrom(ctx).
-			Info("restricted settings of Kymas are ignored: no admission policy checks the permissions for them", "outdated",
+			Info("restricted Kyma settings are ignored: no admission policy checks the permissions for them", "outdated",
 				permission.IsOutdated(err))
 	}
 	c.hasProbed, c.enforced, c.nextProbe = true, false, now.Add(unenforcedInterval)

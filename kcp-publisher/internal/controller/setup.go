@@ -180,9 +180,8 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	}))
 }
 
-// maxRetryDelay is the maximum delay before a retry after an error from the API server, such as a rejected write while
-// the lease is interrupted. controller-runtime's default is 17 minutes, so statuses would stay outdated for a long time
-// after the API server responds again.
+// maxRetryDelay is the maximum delay before a retry after an error from the API server. With controller-runtime's
+// default of 17 minutes, statuses would stay outdated for a long time after the API server responds again.
 const maxRetryDelay = time.Minute
 
 func newRetryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {

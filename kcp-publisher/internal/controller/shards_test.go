@@ -136,7 +136,8 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// Two Kymas have the same runtime ID. A shard whose cache contains only one of them would treat it as the owner.
+// Two Kymas have the same runtime ID. A shard whose cache contains only one of these Kymas would treat that Kyma as the
+// owner.
 func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))

@@ -81,8 +81,8 @@ func (s *Slimmer) dropFreed() {
 	s.parts.Prune(weakPart.isFreed)
 }
 
-// add adds a reference to a part. It also drops references to freed parts, so that their number stays below the number
-// of the other references or below minAdded.
+// add adds a reference to a part. After enough added parts, it drops the references to freed parts, so that they need
+// little memory.
 func (s *Slimmer) add(key partKey, part weakPart) {
 	s.parts.Put(key, part)
 	if entries, _ := s.parts.Size(); s.added.Add(1) >= int64(max(entries/2, minAdded)) {

@@ -212,7 +212,8 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 }
 
 func TestPartsOfOutdatedReportsAreFreed(t *testing.T) {
-	// With a larger value, as in make test, the parts of outdated reports displace the others before they are freed.
+	// With a larger value, as in make test, parts of outdated reports would fill the index before they are freed, and
+	// displace the parts of the Kymas.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	s, kymas := NewSlimmer(), make([]any, 50)
 	for i := range kymas {

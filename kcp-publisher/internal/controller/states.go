@@ -30,8 +30,8 @@ var (
 	}
 	runtimesByCause = measure.Definition{
 		Name: "kyma_pull_publisher_runtime_causes",
-		Help: "Runtimes by the situation that kcp-publisher why shows, except the situations of rollouts that hold back " +
-			"a version: these runtimes are counted without a situation.",
+		Help: "Runtimes by the situation that kcp-publisher why shows. Runtimes whose version a rollout holds back " +
+			"are counted without a situation.",
 		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
 	}
 	modulesByState = measure.Definition{
@@ -48,7 +48,7 @@ var (
 	}
 	oldestReport = measure.Definition{
 		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds",
-		Help: "Unix time of the last report of the runtime that has been silent the longest, among those that have " +
+		Help: "Unix time of the last report from the runtime that has been silent the longest, among those that have " +
 			"reported.",
 		Kind: measure.KindGauge, Leader: true,
 	}
@@ -283,9 +283,9 @@ func olderTime(a, b time.Time) time.Time {
 	return a
 }
 
-// applyTime returns the time from when a bundle was created until the first report that lists it as applied arrived.
-// before and after are consecutive statuses. isFirst is false if after does not contain such a report, or if before
-// already contained one.
+// applyTime returns the time from a bundle's creation to the arrival of the first report that lists the bundle as
+// applied. before and after are consecutive statuses. isFirst is false if after does not contain such a report, or if
+// before already contained one.
 func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if !r.HasAppliedNewest() || r.Observed.Heard == nil || before.Runtime.HasApplied(r.Published.Digest) {

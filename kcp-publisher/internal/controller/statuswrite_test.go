@@ -160,8 +160,8 @@ func TestStatusWriteReturnsOnlyTheMetadata(t *testing.T) {
 	}
 }
 
-// A write of an outdated status must fail with a conflict, whatever another client has changed. With another error,
-// the publisher would treat the status as refused by the API server, and write a status with the error.
+// A write of an outdated status must fail with a conflict, for every change that another client can make. With any
+// other error, the publisher would treat the status as refused by the API server, and write a status with the error.
 func TestOutdatedStatusWriteIsAConflict(t *testing.T) {
 	w := newStatusWorld(t)
 	kyma := w.createKyma()

@@ -74,8 +74,9 @@ func setUpTrains(mgr ctrl.Manager, t *Trains) error {
 	return nil
 }
 
-// isReporting reports whether a Kyma's runtime is not silent. If the last recorded report is too old, it returns false
-// until this process has read the runtime's report, because the runtime may have stopped while no publisher ran.
+// isReporting reports whether a Kyma's runtime is not silent. The runtime may have stopped while no publisher ran.
+// Therefore, if the last recorded report is too old, isReporting returns false until this process has read the
+// runtime's report.
 func (k *Kymas) isReporting(kyma *v1beta2.Kyma) bool {
 	timeout, _, _ := k.Rules.SilenceTimeoutFor(kyma) // ignore the error: the Kyma's status already contains it
 	return plan.HasCurrentReport(kyma.Status.Conditions) &&
@@ -210,7 +211,7 @@ func (t *Trains) promoteVersion(ctx context.Context, due train.Promotion, meta *
 	err := t.client.Patch(ctx, meta, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(trainFieldManager))
 	if apierrors.IsForbidden(err) {
-		const advice = "give the publisher the permissions of rbac/promotions.yaml (rbac.promotions of the chart), " +
+		const advice = "give the publisher the permissions in rbac/promotions.yaml (chart value rbac.promotions), " +
 			"or set spec.promoteBy to Command"
 		return fmt.Errorf("%w: %s", err, advice)
 	}

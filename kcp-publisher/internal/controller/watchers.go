@@ -77,7 +77,7 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 	before := watcher.DeepCopy()
 	condition := metav1.Condition{
 		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished,
-		Message:            "the watcher is part of the bundles of all runtimes",
+		Message:            "the bundles for all runtimes contain the watcher",
 		ObservedGeneration: watcher.Generation, LastTransitionTime: metav1.NewTime(w.now()),
 	}
 	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation

@@ -27,14 +27,14 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		objects []string
 	}{
 		"report without changes": {nil, 0, []string{}},
-		"changes of an earlier report": {
+		"changes from an earlier report": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{},
 		},
 		"report with one new and one old change": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1,
 			[]string{"recent"},
 		},
-		"report of an unknown watcher": {
+		"report about an unknown watcher": {
 			[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
 		},
 		"sequence in the future": {
@@ -51,7 +51,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		"report with too many objects": {
 			[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil,
 		},
-		"report of a failed watch without objects": {
+		"report about a failed watch without objects": {
 			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{},
 		},
 		"two watchers with one object each": {

@@ -21,7 +21,7 @@ import (
 
 // adoptBundle decides on which existing bundle the runtime's next bundle is based. It reads the registry if the last
 // check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than the last one that this
-// process pushed or read. checked is true if it read the registry and found the published bundle there.
+// process pushed or read. checked is true if adoptBundle read the registry and found the published bundle there.
 func (p *Publisher) adoptBundle(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adoption, checked bool, err error) {
@@ -48,8 +48,8 @@ func (p *Publisher) adoptBundle(
 }
 
 // readStored returns the runtime's bundle in the registry. If it is the known bundle, readStored does not fetch it
-// again, but checks that the registry contains all of its blobs. isRead is false if the documents of the bundle were
-// taken from a cache, so that the registry might not contain them.
+// again, but checks that the registry contains all of its blobs. isRead is false if the bundle's documents were taken
+// from a cache. In this case, the registry might not contain them.
 func (p *Publisher) readStored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.PublishedBundle,
 ) (stored plan.StoredBundle, isRead bool, err error) {

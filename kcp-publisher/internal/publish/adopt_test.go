@@ -178,7 +178,7 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		checked != 1 {
 		t.Errorf("got %d fetches of the state, %d of the catalog and %d checked bundles, want 1 of each", n, m, checked)
 	}
-	// Within one RecheckInterval, the publisher checks the other documents, too.
+	// Within one RecheckInterval, the publisher also checks the bundles that it did not check after its restart.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
 		if again := f.publish(p, runtime, "regular"); !again.IsChecked {

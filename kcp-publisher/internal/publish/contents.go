@@ -204,8 +204,8 @@ func (p *Publisher) readContent(ctx context.Context, need resolve.ComponentNeed)
 	if p.RequiresSignature != nil && !signed && need.IsSelfNamed {
 		return resolve.Content{},
 			reason.Errorf(reason.ComponentUnsigned,
-				"component %s:%s is unsigned: the signature policy exempts this name, but only the unsigned descriptor "+
-					"contains it: set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+				"component %s:%s is unsigned: the signature policy exempts this name, but the name comes only from the "+
+					"unsigned descriptor: set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.HasReleaseKeys())}

@@ -81,7 +81,7 @@ func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	if err == nil && newest.Version > k.Root.Version {
 		return refusal.New(refusal.BadRoot,
 			"the key folder is outdated: its root of trust is version %d, but %s:%s is newer: use the key folder "+
-				"that created it, or a newer backup",
+				"with the newer version, or a newer backup",
 			k.Root.Version, place.Name(bundle.TrustRepository), bundle.RootTag(newest.Version))
 	}
 	return nil

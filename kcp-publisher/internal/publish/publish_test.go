@@ -168,7 +168,7 @@ func TestRestartedPublisherAdoptsItsBundle(t *testing.T) {
 	}
 }
 
-func TestBundleValidityCoversItsTransport(t *testing.T) {
+func TestBundleStaysValidDuringItsTransport(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	f := newFleet(t)
 	p := f.started()

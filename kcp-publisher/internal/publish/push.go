@@ -34,7 +34,7 @@ var errTagChanged = errors.New("another bundle was pushed at the same time")
 // revoked.
 var errKeysReplaced = errors.New("the keys were replaced at the same time")
 
-// pushBundle signs a bundle and pushes it with its documents. isCurrent is the field of the Input, or nil.
+// pushBundle signs a bundle and pushes it with its documents. isCurrent is Input.IsCurrent, or nil.
 func (p *Publisher) pushBundle(
 	ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate,
 	kept *plan.PublishedBundle, isCurrent func() bool,
@@ -143,7 +143,7 @@ func (p *Publisher) shareDocuments(ctx context.Context, record *Record, document
 }
 
 // restoreShared uploads a published bundle's documents again if they are missing in the shared repository. If checked
-// is false, it does nothing, because the publisher has not checked the bundle itself, either.
+// is false, the publisher has not checked the bundle in the registry, and restoreShared does nothing.
 func (p *Publisher) restoreShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -190,13 +190,13 @@ func (p *Publisher) resetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.sharedSince {
-		// Do not use a zero time, because the document would then count as new, and toward a runtime's limit again.
+		// Do not use a zero time. The document would then count as new, and count toward a runtime's limit again.
 		p.sharedSince[document] = time.Unix(0, 0)
 	}
 }
 
-// isRecent reports whether the time seen, at which an object was last found in the registry, is less than
-// RecheckInterval ago. If so, the object does not have to be checked again.
+// isRecent reports whether seen, the time at which an object was last found in the registry, is less than
+// RecheckInterval ago. A recently found object does not have to be checked again.
 func (p *Publisher) isRecent(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.RecheckInterval

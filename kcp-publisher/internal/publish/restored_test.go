@@ -77,8 +77,8 @@ func scalerIn(channel string) v1beta2.KymaSpec {
 	return v1beta2.KymaSpec{Channel: channel, Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
 }
 
-// The runtime's report does not contain its module version, for example because its Manifests were just deleted. Only
-// the bundle in the registry contains the newer version.
+// The runtime's report does not contain the module's version, for example because the module's Manifests were just
+// deleted. Only the bundle in the registry contains the newer version.
 func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 	f, runtime := newScalerFleet(t), runtimeNamed("one")
 	p := f.started()

@@ -108,7 +108,7 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 				"maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"},
 		"installed version is not in the catalog": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.5")}, phase: "none",
-			module: `keda 1.7.5 -> 1.8.0: is not adopted until the catalog has version 1.7.5: module keda: version 1.7.5 of channel "regular" has no ModuleTemplate: add keda-1.7.5`},
+			module: `keda 1.7.5 -> 1.8.0: is not adopted until the catalog has version 1.7.5: module keda: version 1.7.5 in channel "regular" has no ModuleTemplate: add keda-1.7.5`},
 		"Manifest is progressing": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inState(v1beta2.StateProcessing))},
 			phase:     "none",

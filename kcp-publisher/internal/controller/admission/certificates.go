@@ -105,7 +105,8 @@ func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewData returns the Secret's data with renewed certificates, and reports whether it differs from the given data.
+// renewData returns the Secret's data with renewed certificates, and reports whether the returned data differs from the
+// given data.
 func renewData(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newestPair(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{

@@ -19,8 +19,8 @@ import (
 // maxWarningBytes is the longest warning that the API server returns without shortening it.
 const maxWarningBytes = 256
 
-// promotions is a webhook for ModuleReleaseMetas. If a user sets a channel to a version and the channel's last rollout
-// of this version failed, it returns a warning. It never rejects an object.
+// promotions is a webhook for ModuleReleaseMetas. It returns a warning if a user sets a channel to a version whose last
+// rollout in this channel failed. It never rejects an object.
 type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {

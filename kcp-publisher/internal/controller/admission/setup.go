@@ -301,7 +301,7 @@ func (r *registration) registerValidation(ctx context.Context, authorities []byt
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)
 	if err := r.certificates.client.Create(ctx, configuration); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create %s %s (normally created by rbac/webhooks.yaml of the chart): %w", gvk.Kind, name, err)
+		return fmt.Errorf("create %s %s (normally created by rbac/webhooks.yaml in the chart): %w", gvk.Kind, name, err)
 	}
 	return r.editObject(ctx, gvk, name, change)
 }

@@ -121,14 +121,14 @@ func (f *Fleet) PublishRecord(kyma *v1beta2.Kyma) *publish.Record {
 	}).Published
 }
 
-// TakePending must be called at the start of a reconcile. It reports whether work is pending, so that the reconcile
+// TakePending must be called at the start of a reconcile. It reports whether work is pending. If it is, the reconcile
 // must publish a bundle. Later changes become pending work for the next reconcile.
 func (f *Fleet) TakePending(key Key) (pending bool) {
 	f.Edit(key, func(r *Runtime) { pending = r.Pending.take() })
 	return pending
 }
 
-// FinishPending marks a Kyma's pending work as done. If done is false, the work stays pending.
+// FinishPending must be called at the end of a reconcile. If done is false, the Kyma's work stays pending.
 func (f *Fleet) FinishPending(key Key, done bool, now time.Time) {
 	f.Edit(key, func(r *Runtime) {
 		if done {
@@ -244,7 +244,8 @@ func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
 	return s.Input == input && now.Before(s.Until)
 }
 
-// PendingWork records whether the next reconcile of a Kyma must publish a bundle, and the start of that wait.
+// PendingWork records whether the next reconcile of a Kyma must publish a bundle, and when the oldest unpublished
+// change happened.
 type PendingWork struct {
 	// IsNext is true between a change and the start of the next reconcile. Since is when the first change happened that
 	// is not in a published bundle yet, or zero.
@@ -268,7 +269,7 @@ func (p *PendingWork) take() bool {
 }
 
 // finish must be called after a reconcile if the bundle is up to date. If another change arrived during the reconcile,
-// it sets Since to now.
+// finish sets Since to now.
 func (p *PendingWork) finish(now time.Time) {
 	p.Since = time.Time{}
 	if p.IsNext {
@@ -300,7 +301,7 @@ type Report struct {
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
 	// ArrivedAt is the time at which this process received the report in Accepted. If the report is older than the
-	// process, it is the creation time in the report.
+	// process, ArrivedAt is the creation time in the report.
 	ArrivedAt time.Time
 	// ReadError is the error if the report could not be read although the registry is available.
 	ReadError error

@@ -55,12 +55,12 @@ func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	var p PendingWork
 	p.Add(noon)
 	p.take()
-	p.Add(noon.Add(time.Minute)) // the pass failed
+	p.Add(noon.Add(time.Minute)) // the reconcile failed
 	if !p.IsNext || !p.Since.Equal(noon) {
 		t.Errorf("after a failed pass: got %+v, want pending since the first change", p)
 	}
 	p.take()
-	p.Add(noon.Add(time.Minute)) // requested again during the pass
+	p.Add(noon.Add(time.Minute)) // requested again during the reconcile
 	p.finish(noon.Add(2 * time.Minute))
 	if !p.IsNext || !p.Since.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("after a request during the pass: got %+v, want pending since the end of the pass", p)

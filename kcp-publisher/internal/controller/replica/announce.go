@@ -143,7 +143,7 @@ func (b *Board) acknowledged(now time.Time) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ownAnnouncement == nil || b.wrote != b.ownAnnouncement.Number {
-		return false, fmt.Errorf("ConfigMap %s/%s does not contain the plan of this replica yet", b.namespace, b.name)
+		return false, fmt.Errorf("ConfigMap %s/%s does not contain this replica's announcement yet", b.namespace, b.name)
 	}
 	if now.Sub(b.written) >= OutdatedAfter {
 		return true, nil

@@ -141,7 +141,7 @@ func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) 
 func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
-	log.Info("acquired a lease, starting the work of its shard or of the planner")
+	log.Info("acquired a lease, starting its shard or the planner")
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.RunPart(working, part, lease) }()

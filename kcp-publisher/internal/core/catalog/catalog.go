@@ -34,7 +34,7 @@ type Snapshot struct {
 	templatesByName map[string][]*template
 	// selectorKeys contains every label key that a kymaSelector uses.
 	selectorKeys map[string]bool
-	// valueRefs contains every reference of a ModuleTemplate to a runtime value.
+	// valueRefs contains every reference from a ModuleTemplate to a runtime value.
 	valueRefs map[bundle.ValueRef]bool
 	// restricted lists the modules that are hidden from all Kymas except those that the kymaSelector of the module's
 	// ModuleReleaseMeta selects.
@@ -213,8 +213,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit, so every
-// commit would otherwise change the catalog of every runtime.
+// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit. If catalog
+// entries contained them, every commit would change the catalog of every runtime.
 var privateAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -238,7 +238,8 @@ func newEntry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	return e, nil
 }
 
-// withoutPrivateLabels omits the label that holds a version. With it, a hold would change the catalog of every runtime.
+// withoutPrivateLabels omits the label that stops promotions of a ModuleTemplate's version. If catalog entries
+// contained this label, setting it would change the catalog of every runtime.
 func withoutPrivateLabels(all map[string]string) map[string]string {
 	if _, held := all[v1beta2.LabelHoldPromotion]; !held {
 		return all

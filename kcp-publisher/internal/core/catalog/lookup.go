@@ -201,7 +201,7 @@ func (s *Snapshot) findVersion(o *moduleOffer, channel, version string) (Choice,
 		}
 		return Choice{},
 			reason.Errorf(reason.TemplateMissing,
-				"module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel,
+				"module %s: version %s in channel %q has no ModuleTemplate: add %s-%s", module, version, channel,
 				module, version)
 	case 1:
 		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
@@ -244,7 +244,7 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 	case len(found) == 0:
 		return Choice{},
 			reason.Errorf(reason.ChannelMissing,
-				"module %s: channel %q has no version: no ModuleTemplate of the module has that spec.channel", module,
+				"module %s: channel %q has no version: no ModuleTemplate for the module has this spec.channel", module,
 				channel)
 	case len(found) > 1:
 		return Choice{},

@@ -33,7 +33,7 @@ func versioned(module, version string) v1beta2.ModuleTemplate {
 	})
 }
 
-// older returns a ModuleTemplate in the older format, in which modules do not have a ModuleReleaseMeta.
+// older returns a ModuleTemplate in the format from before ModuleReleaseMetas existed. Its channel is in spec.channel.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -160,7 +160,7 @@ func TestLookupErrorContainsReasonAndFix(t *testing.T) {
 		},
 		"version without a template": {
 			keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", reason.TemplateMissing,
-			`module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`,
+			`module keda: version 1.8.0 in channel "fast" has no ModuleTemplate: add keda-1.8.0`,
 		},
 		"version with two templates": {
 			append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", reason.TemplateDoubled,
@@ -193,7 +193,7 @@ func TestLookupErrorContainsReasonAndFix(t *testing.T) {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular",
 			reason.ChannelMissing, `module keda: channel "regular" has no version`,
 		},
-		"two older templates of the channel": {
+		"two older templates for the channel": {
 			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil),
 				older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil,
 			"keda", "fast", reason.TemplateDoubled, "remove kcp-system/keda or kcp-system/other",

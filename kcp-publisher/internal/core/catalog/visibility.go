@@ -217,8 +217,8 @@ func (t *template) isVisible(kyma labels.Set) bool {
 		labelHiddenReason(t.Labels, kyma) == ""
 }
 
-// isFoundWithoutMeta reports whether lookupWithoutMeta can find a ModuleTemplate: it has a spec.channel, and its module
-// does not have a ModuleReleaseMeta and is not restricted.
+// isFoundWithoutMeta reports whether lookupWithoutMeta can find a ModuleTemplate: the ModuleTemplate has a
+// spec.channel, and its module does not have a ModuleReleaseMeta and is not restricted.
 func (s *Snapshot) isFoundWithoutMeta(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }

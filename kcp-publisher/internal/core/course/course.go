@@ -35,7 +35,7 @@ func Warnings(c fleet.Course) (warnings []string) {
 	for i, w := range c.Waves {
 		if len(w.Checks) > 0 && w.Soak.Duration > bundle.MaxCheckFor-w.Deadline.Duration {
 			warnings = append(warnings, fmt.Sprintf("spec.waves[%d].soak: agents run checks for at most %s after the "+
-				"module is ready, so checks that passed end before the soak", i, bundle.MaxCheckFor))
+				"module is ready, so passed checks end before the soak does", i, bundle.MaxCheckFor))
 		}
 	}
 	return warnings

@@ -46,7 +46,7 @@ func FindSecret(value any, path string, public []string) (Finding, bool) {
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if resembles := detect(key); resembles != "" {
-				return Finding{Field: path, Resembles: resembles + " as the name of a field"}, true
+				return Finding{Field: path, Resembles: resembles + " as a field name"}, true
 			}
 			if f, ok := FindSecret(v[key], childPath(path, key), public); ok {
 				return f, true

@@ -84,7 +84,7 @@ func TestLikelySecretsAreDetectedByFormat(t *testing.T) {
 		},
 		"field name with dots": {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"] appears to contain`},
 		"secret as a field name": {
-			map[string]any{ghToken: "x"}, "spec.data appears to contain a GitHub token as the name of a field",
+			map[string]any{ghToken: "x"}, "spec.data appears to contain a GitHub token as a field name",
 		},
 		"first of two fields with secrets is reported": {
 			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a appears to contain",

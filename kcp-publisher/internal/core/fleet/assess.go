@@ -121,7 +121,7 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 		}
 	}
 	if reported >= minReporting && silent*2 > reported {
-		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, reported))
+		warn(FleetSilent, fmt.Sprintf("%d of the %d runtimes that have ever reported are silent", silent, reported))
 	}
 	return all
 }
@@ -148,7 +148,7 @@ func policyWarning(situation Situation, namespace, name, message string) Cause {
 }
 
 // rejectedVersions returns warnings about channels that offer a version although its rollout was stopped or rolled
-// back. If the rollout's own channel still offers the version, the result omits other channels with it.
+// back. If the rollout's own channel still offers the version, the result omits other channels that offer it.
 func rejectedVersions(in Input) []Cause {
 	var all []Cause
 	inOwnChannel := map[string]bool{}

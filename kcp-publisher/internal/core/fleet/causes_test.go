@@ -197,7 +197,7 @@ var controlPlaneScenes = []scene{
 		w.reports("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
 			reason.ValueUndefined)
 	}, ValueUndefined, "", "value region", "kyma-pull.dev/values"},
-	{"module with a value of another type", func(w *world) {
+	{"module with a value of the wrong type", func(w *world) {
 		w.reports("keda", "Error", "module keda: value size must be an integer, such as 3").because("keda",
 			reason.ValueInvalid)
 	}, ValueInvalid, "", "value size", "kyma-pull.dev/values"},
@@ -229,7 +229,7 @@ var wayScenes = []scene{
 			refusedReport(refusal.NotEnrolled,
 				"enrollment: the token was used before: run `kcp-publisher enroll` again")
 	}, EnrollmentRefused, "", "used before", "kcp-publisher enroll r-1"},
-	{"report of another agent with the same runtime ID", func(w *world) {
+	{"report from another agent with the same runtime ID", func(w *world) {
 		w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key")
 	}, ForeignKey, "", "", "kcp-publisher revoke r-1"},
 	{"runtime clock is days ahead", func(w *world) {

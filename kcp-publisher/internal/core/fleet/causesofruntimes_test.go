@@ -18,7 +18,7 @@ var runtimeScenes = []scene{
 		w.reports("keda", "Error",
 			`nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: do not change the field`).because("keda", reason.Immutable)
 	}, ModuleImmutable, "", "module keda is Error", "kyma-pull.dev/recreate"},
-	{"module objects of another owner", func(w *world) {
+	{"module objects with another owner", func(w *world) {
 		w.reports("keda", "Error",
 			"nothing was applied: Deployment kyma-system/x already exists and does not belong to this module: rename it "+
 				"in the module, delete it, or hand it over").because("keda", reason.Conflict)
@@ -86,7 +86,7 @@ var runtimeScenes = []scene{
 		"module is progressing", func(w *world) { w.reports("keda", "Processing", "Deployment keda: 0/1") },
 		ModuleProcessing, "", "0/1", "",
 	},
-	{"module is progressing for hours", func(w *world) {
+	{"module has been progressing for hours", func(w *world) {
 		w.reports("keda", "Processing", "Deployment keda: 0/1")
 		w.kyma = *w.status()
 		w.now, w.lastReport = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
@@ -104,7 +104,7 @@ var runtimeScenes = []scene{
 		w.kyma.DeletionTimestamp, w.facts.IsDeleting = &metav1.Time{Time: noon}, true
 		w.pending(time.Hour)
 	}, BundleNotTaken, "", "", ""},
-	{"module is progressing since another module recovered", func(w *world) {
+	{"module has been progressing since another module recovered", func(w *world) {
 		w.reports("keda", "Error", "x")
 		w.kyma = *w.status()
 		w.now, w.lastReport = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)

@@ -104,14 +104,14 @@ var descriptions = []Description{
 	{ComponentBroken, Failing, "the component or its content is invalid",
 		"inspect it: kcp-publisher component show NAME:VERSION --components REGISTRY/PATH; then release a new version"},
 	{OlderVersionAsked, Failing,
-		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the " +
-			"newer one",
+		"the requested version is older than the installed one, and no rollout rolls the module back: the runtime keeps " +
+			"the newer one",
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list -n NAMESPACE"},
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
 		"set the value that the message names: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
 			"\"VALUE\"}', or set the label that the message names"},
 	{ValueInvalid, Failing,
-		"a module uses a value as an integer or boolean, but the runtime's value is another text; the module is not changed",
+		"a module uses a value as an integer or boolean, but the runtime's value is not one; the module is not changed",
 		"correct the value that the message names: kubectl annotate --overwrite kyma KYMA -n NAMESPACE " +
 			"kyma-pull.dev/values='{\"NAME\": \"VALUE\"}' with all values, or correct the label that the message names"},
 	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
@@ -371,7 +371,7 @@ var descriptions = []Description{
 			"each",
 	},
 	{FleetSilent, "",
-		"most runtimes that reported before are silent: the likely cause is the registry, the network or the publisher",
+		"most runtimes that have ever reported are silent: the likely cause is the registry, the network or the publisher",
 		"check the registry and the publisher first: kubectl logs -n NAMESPACE deploy/kcp-publisher"},
 	{CommitHolds, "", "publishing is on hold while a commit is partially applied",
 		"follow the message; docs/guides/git.md"},

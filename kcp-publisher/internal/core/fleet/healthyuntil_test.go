@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf returns the row of a Kyma in the API server's table.
+// rowOf returns a Kyma's row in the API server's table.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{
 		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),

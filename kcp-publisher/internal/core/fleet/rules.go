@@ -166,8 +166,8 @@ func findSilentRuntime(k *kymaState) *finding {
 	}
 	noted := plan.LastReportTime(k.kyma)
 	return &finding{situation: PublisherAbsent, startedAt: noted,
-		message: "the runtime was last recorded at " + noted.UTC().Format(time.RFC3339) +
-			", but reporting runtimes are recorded every day: no publisher is reading reports"}
+		message: "the runtime's last recorded report arrived at " + noted.UTC().Format(time.RFC3339) +
+			", but a report is recorded at least once a day: no publisher is reading reports"}
 }
 
 func findClockBehind(k *kymaState) *finding {

@@ -91,7 +91,7 @@ func TestIncompleteTableRowIsNotListed(t *testing.T) {
 	for name, change := range map[string]func(*Row){
 		"row without HealthyUntil":                  func(r *Row) { r.HealthyUntil = "" },
 		"row without Running":                       func(r *Row) { r.Running = "" },
-		"row with Running of another bundle":        func(r *Row) { r.Published = "8" },
+		"row with Running for another bundle":       func(r *Row) { r.Published = "8" },
 		"row without a channel":                     func(r *Row) { r.Channel = "" },
 		"row with an unknown module state":          func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
 		"row with a module without a version":       func(r *Row) { r.Running = "7:keda" },
@@ -106,7 +106,7 @@ func TestIncompleteTableRowIsNotListed(t *testing.T) {
 	}
 }
 
-func TestRolloutGateIsFoundByStateAndVersion(t *testing.T) {
+func TestRolloutStateDecidesIfItMayHoldAVersion(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for a runtime with 1.0.0, and with the promoted 1.1.0
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},

@@ -136,7 +136,8 @@ const (
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
-	// VersionRejected means that a channel offers a version although a rollout of it was stopped or rolled back.
+	// VersionRejected means that a channel offers a version although a rollout to this version was stopped or rolled
+	// back.
 	VersionRejected Situation = "VersionRejected"
 	// PolicyInvalid means that a RolloutPolicy is invalid, so rollouts with this policy cannot start.
 	PolicyInvalid Situation = "PolicyInvalid"

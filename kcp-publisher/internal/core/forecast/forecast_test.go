@@ -204,7 +204,7 @@ func TestForecastListsChangesByCause(t *testing.T) {
 		},
 		"version without a template": {
 			kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, "keda regular 9.0.0", []string{
-				`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`,
+				`1.0.0 1.0.0 module keda: version 9.0.0 in channel "regular" has no ModuleTemplate`,
 			},
 		},
 		"channel removed from the module": {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is an agent's report. It arrives one second later than the previous report, plus the duration in the field
-// after.
+// claim is an agent's report. The time between the previous report and this one is one second plus the duration in the
+// field after.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
@@ -127,7 +127,7 @@ func TestAlternatingReportsDoNotChangeTheCloneMessage(t *testing.T) {
 
 // After a restore, the control plane does not know the key that a cluster and its copy share. The copy's request counts
 // only after the copy has confirmed that no other agent uses the key.
-func TestRequestOfEnrolledAgentIsVerifiedOnceItIsConfirmed(t *testing.T) {
+func TestRequestIsVerifiedOnceItsAgentIsConfirmed(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, enrolled, confirmed bool) string {
 		RecordReport(&status, bundle.AcceptedReport{Enrolled: enrolled, Report: bundle.Report{

@@ -30,7 +30,7 @@ func setSynced(after v1beta2.KymaStatus, facts Facts, set func(string, string, s
 		// t.Reason can be any text from the runtime, so use a constant reason.
 		set(v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, t.Message, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSynced) != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects of the bundle", true)
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "the runtime has written all objects from the bundle", true)
 	}
 }
 

@@ -57,7 +57,7 @@ func commitText(commit string) string {
 	if commit == "" {
 		return ""
 	}
-	return " of commit " + commit[:min(len(commit), shownCommit)]
+	return " from commit " + commit[:min(len(commit), shownCommit)]
 }
 
 // failureText describes the failure of a runtime, or returns "". It ignores silent runtimes and refused bundles,

@@ -43,7 +43,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 				Repository: "https://git.example/fleet", Commit: "0123456789abcdef",
 			}
 			m.poll()
-		}, []string{"Published: bundle 8 of commit 0123456789ab: keda 1.0.0 → 2.0.0"}},
+		}, []string{"Published: bundle 8 from commit 0123456789ab: keda 1.0.0 → 2.0.0"}},
 		"promoted module is progressing": {func(m *fleetMember) {
 			m.promote()
 			slow := at(ready("keda"), "2.0.0")

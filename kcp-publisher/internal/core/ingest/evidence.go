@@ -42,7 +42,7 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
-		// If Wanted is set, it is the version that the runtime failed to apply, and Version is an older one.
+		// If the runtime failed to apply a version, Wanted is that version, and Version is an older one.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -84,10 +84,10 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
-// measured value and message, so that new measurements do not cause status updates. At the end of the wave, it takes
-// the newest values once. A Failed check keeps the value that caused the failure. For an Inconclusive check with a
-// problem, it takes the newest values, because the rollout's message describes the problem.
+// checkOutcomes returns the results of a module's checks. While a check's result stays the same, the outcome keeps the
+// first measured value and message, so that new measurements do not cause status updates. At the end of the wave, the
+// newest values replace them once. A Failed check keeps the value that caused the failure. An Inconclusive check with a
+// problem always gets the newest values, because the rollout's message describes the problem.
 func checkOutcomes(
 	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck, isWaveEnd bool,
 ) []v1beta2.CheckOutcome {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestRolloutVersionIsProvenOnlyByExactReport(t *testing.T) {
+func TestRolloutVersionIsProvenOnlyByAMatchingReport(t *testing.T) {
 	const rolloutName = "keda-regular-1"
 	for name, c := range map[string]struct {
 		change func(*Facts)
@@ -19,7 +19,7 @@ func TestRolloutVersionIsProvenOnlyByExactReport(t *testing.T) {
 		ready  bool
 	}{
 		"report about the latest bundle, generation and version": {func(*Facts) {}, v1beta2.StateReady, true},
-		"module in state Error in the version": {
+		"module in state Error with the rollout's version": {
 			func(f *Facts) { f.Report.Modules[0].State = v1beta2.StateError }, v1beta2.StateError, false,
 		},
 		"report about the previous bundle": {
@@ -28,21 +28,21 @@ func TestRolloutVersionIsProvenOnlyByExactReport(t *testing.T) {
 		"report about another generation of the Kyma": {
 			func(f *Facts) { f.Report.Kyma.Generation = 8 }, "", false,
 		},
-		"report about a recreated Kyma with another spec": {func(f *Facts) {
+		"report about a recreated Kyma with a different spec": {func(f *Facts) {
 			f.Published.Predicate.KymaSpec = bundle.RequestDigest(v1beta2.KymaSpec{Channel: "fast"})
 		}, "", false},
 		"report without a Kyma": {func(f *Facts) { f.Report.Kyma = nil }, "", false},
 		"report with the previous version": {
 			func(f *Facts) { f.Report.Modules[0].Version = "0.9.0" }, "", false,
 		},
-		"module in state Error in the previous version": {func(f *Facts) {
+		"module in state Error with the previous version": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].State = "0.9.0", v1beta2.StateError
 		}, "", false},
-		"version failed and the previous version is in state Error": {func(f *Facts) {
+		"upgrade failed and the module is in state Error with the previous version": {func(f *Facts) {
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version, f.Report.Modules[0].State = "1.0.0", "0.9.0",
 				v1beta2.StateError
 		}, v1beta2.StateError, false},
-		"version was tried and the previous version is ready": {func(f *Facts) {
+		"upgrade failed and the module is ready with the previous version": {func(f *Facts) {
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
 		}, v1beta2.StateReady, false},
 		"upgrade waits for a maintenance window": {func(f *Facts) {
@@ -122,7 +122,7 @@ func was(given map[string]v1beta2.GivenVersion, ready bool) map[string]v1beta2.G
 	return map[string]v1beta2.GivenVersion{"keda": keda}
 }
 
-func TestGatedModuleStaysReadyWithMessage(t *testing.T) {
+func TestModuleHeldByARolloutStaysReadyWithMessage(t *testing.T) {
 	s := healthy()
 	const why = "rollout keda-regular-1 holds version 2.0.0: wave others"
 	s.facts.Problems = []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}

@@ -35,10 +35,10 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 		"repeated report after minutes": {later(5 * time.Minute), nil, false},
 		"repeated report after hours":   {later(updateDelay - time.Minute), nil, false},
 		"repeated report after a day":   {later(updateDelay + updateSpread), nil, true},
-		"report with other content": {
+		"report with different content": {
 			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
 		},
-		"report of another agent version": {
+		"report from a different agent version": {
 			func(r *bundle.AcceptedReport) { r.AgentVersion = "v2" }, nil, true,
 		},
 		"changed condition": {
@@ -79,7 +79,7 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 
 func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !NeedsUpdate(a, b) }
 
-func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
+func TestStatusUpdatesOfAFleetAreSpreadOverTime(t *testing.T) {
 	at := func(id string) time.Time {
 		return NextUpdate(v1beta2.KymaStatus{
 			Runtime: &v1beta2.RuntimeStatus{
@@ -121,16 +121,16 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 		"newer report": {
 			recorded(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report by a runtime clock that is behind": {
+		"newer report, the runtime's clock is behind": {
 			recorded(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report by a runtime clock that is ahead": {
+		"newer report, the runtime's clock is ahead": {
 			recorded(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour),
 		},
-		"newer report after the runtime clock was set forward": {
+		"newer report after the runtime's clock was set forward": {
 			recorded(noon), report(6, noon.Add(29*time.Hour)), false, now,
 		},
-		"newer report after the runtime clock was set back": {
+		"newer report after the runtime's clock was set back": {
 			recorded(noon), report(6, noon.Add(-29*time.Hour)), false, noon,
 		},
 		"newer report that is not the first after the start": {

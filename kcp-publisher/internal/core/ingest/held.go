@@ -102,8 +102,8 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons for their
 // problems. runtime contains the bundle in the facts and the history. If the report is about a different module version,
-// the module can only get a worse state. A module that could not be resolved before keeps its state, because modules
-// have not been resolved since then. changed is true if a module differs from the previous status.
+// the module can only get a worse state. If the last attempt to resolve a module failed, the module keeps its state.
+// changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, runtime *v1beta2.RuntimeStatus, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
@@ -185,8 +185,8 @@ func withWorseReports(
 	return all, why.sorted(), changed
 }
 
-// reportsKept reports whether the report contains the states of modules in the recorded bundle, although the publisher
-// could not publish a bundle.
+// reportsKept reports whether the publisher could not publish a new bundle, but the report's module states are valid
+// for the bundle that the runtime keeps.
 func (f Facts) reportsKept(r *v1beta2.RuntimeStatus) bool {
 	return f.Published == nil && len(f.Problems) == 0 && f.Report != nil && f.ReportRefused == nil && f.Kept != nil &&
 		r.Published != nil && r.Published.Digest == f.Kept.Digest.String()

@@ -99,7 +99,7 @@ func TestReadyRequiresReportAboutTheBundle(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsRemainDuringACommitHold(t *testing.T) {
+func TestNonModuleProblemsRemainDuringACommitHold(t *testing.T) {
 	recovered := reported("keda", v1beta2.StateReady, "")
 	for name, c := range map[string]struct {
 		before func(*Facts)

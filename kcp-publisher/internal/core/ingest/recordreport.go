@@ -59,7 +59,7 @@ func RecordReport(
 		if r.Key.ClusterUID == "" {
 			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
 		}
-		if accepted { // a copy of the runtime must not receive the original's Secrets
+		if accepted { // a copy of the cluster must not receive the runtime's Secrets
 			r.Key.Recipient = validRecipient(report.Report)
 		}
 	}
@@ -151,9 +151,9 @@ func isRequestAccepted(
 	return len(now.Earlier) == 0 || seen.Sub(now.Since.Time) >= anonymousAgentDelay
 }
 
-// isRequestVerified reports whether an accepted request can change modules. The request of an agent that enrolls again
-// waits until the agent has verified that no other agent uses its key: after a restore of the control plane, an
-// original and its copy can have the same key, which the status does not contain. before is the status's request.
+// isRequestVerified reports whether an accepted request can change modules. If an agent enrolls again, its request
+// waits until the agent has verified that no other agent uses its key. After a restore of the control plane, the status
+// does not contain the key, so a cluster and its copy can both enroll with it. before is the request in the status.
 func isRequestVerified(before *v1beta2.RequestedSpec, report bundle.AcceptedReport) bool {
 	return report.Confirmed || before == nil && !report.Enrolled || before != nil && before.Instance == report.Instance
 }
@@ -167,8 +167,8 @@ func validRecipient(report bundle.Report) string {
 }
 
 // lastReportTime returns the time at which a report was received. seen is the time at which this publisher read it. A
-// repeated or replayed report must not count as new, so if the status already contains the report's sequence number,
-// lastReportTime returns the earlier time from the status.
+// repeated or replayed report must not count as new. Therefore, if the status already contains the report's sequence
+// number, lastReportTime returns the earlier time from the status.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))

@@ -111,7 +111,7 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-func TestCompletedPartOfRemovalsIsForgotten(t *testing.T) {
+func TestCompletedSecretRemovalsAreForgotten(t *testing.T) {
 	facts := healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts
 	facts.SecretsError, facts.SealedRemovals = errors.New("only 1 of the 2 Secrets to remove fits"), []string{"a/gone"}
 	if known := KnownSecrets([]string{"a/gone", "a/waiting"}, nil, facts); !slices.Equal(known, []string{"a/waiting"}) {

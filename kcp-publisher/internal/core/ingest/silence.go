@@ -159,8 +159,8 @@ const (
 	updateSpread = 5 * time.Hour
 )
 
-// NeedsUpdate reports whether the status after must be written. This is the case if it differs from the status before,
-// or if the report time in the status before is too old.
+// NeedsUpdate reports whether a new status must be written: it differs from the previous status, or the report time in
+// the previous status is too old.
 func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&

@@ -156,7 +156,7 @@ func TestReportTimeIsTheFirstArrival(t *testing.T) {
 		"report recorded without an arrival time": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon,
 		},
-		"report recorded without an arrival time by a runtime clock that is ahead": {
+		"report recorded without an arrival time, the runtime's clock is ahead": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}},
 			report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour),
 		},

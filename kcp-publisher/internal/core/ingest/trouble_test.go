@@ -52,6 +52,6 @@ func TestWriteFailuresInRuntimeAreReported(t *testing.T) {
 	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionAccepted))
 	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionSynced))
 
-	require.Equal(t, "True Synced: the runtime has written all objects of the bundle",
+	require.Equal(t, "True Synced: the runtime has written all objects from the bundle",
 		messageOf(status(full, "new", nil), v1beta2.ConditionSynced))
 }

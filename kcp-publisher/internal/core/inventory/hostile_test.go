@@ -97,7 +97,7 @@ func TestIdentifiersOfPackagesDoNotCollide(t *testing.T) {
 	}
 }
 
-// Another spelling of the same image must not hide the image from a search.
+// A different spelling of an image reference must not hide the image from a search.
 func TestSpellingDoesNotHideAnImage(t *testing.T) {
 	for _, text := range []string{
 		"registry.example/kyma/keda:1", "Registry.Example/kyma/keda:1", "REGISTRY.EXAMPLE:443/kyma/keda:1",

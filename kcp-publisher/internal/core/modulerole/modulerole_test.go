@@ -60,7 +60,7 @@ metadata: {name: scalers.example.org}
 spec: {group: example.org, names: {kind: Scaler, plural: scalers}, scope: Namespaced}
 `
 
-func TestGrantedRightsMatchModuleObjects(t *testing.T) {
+func TestGrantedPermissionsMatchModuleObjects(t *testing.T) {
 	configMap := func(namespace string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: " + namespace + "}\n"
 	}
@@ -74,12 +74,12 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 		content, in string
 		want, not   []string
 	}{
-		"cluster rights only list and watch kinds": {
+		"cluster permissions only list and watch kinds": {
 			configMap(AgentNamespace), "ClusterRole", []string{
 				`apiGroups: - "" resources: - configmaps verbs: - list - watch`,
 			}, []string{"- create", "- delete"},
 		},
-		"write rights are limited to the namespace and name": {
+		"write permissions are limited to a namespace and name": {
 			configMap("other"), "Role other", []string{
 				`apiGroups: - "" resources: - configmaps verbs: - create`,
 				named(`""`, "configmaps", "a"),
@@ -95,7 +95,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 				named("scheduling.k8s.io", "priorityclasses", "a"),
 			}, nil,
 		},
-		"rights on kinds that a module defines are not limited by name": {
+		"permissions for kinds that a module defines are not limited by name": {
 			scalers, "ClusterRole",
 			[]string{
 				"apiGroups: - example.org resources: - scalers verbs: - get - list - watch - create - patch - delete",
@@ -103,7 +103,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 			},
 			nil,
 		},
-		"rights in a namespace that a module creates": {
+		"permissions in a namespace that a module creates": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n---\n" + configMap("other"), "ClusterRole",
 			[]string{named(`""`, "configmaps", "a"), `apiGroups: - '*' resources: - '*' verbs: - list`}, nil,
 		},

@@ -128,9 +128,9 @@ func (a Adoption) Applicable() *PublishedBundle {
 	return a.LastBundle
 }
 
-// WithoutAdditions removes modules from a request that may be outdated if they are not in the newest bundle. Otherwise,
-// a restored control plane would reinstall modules that the runtime's admin removed after the backup. The next bundle
-// keeps the generation of the newest bundle, so that later calls return the same result.
+// WithoutAdditions removes the modules that are not in the newest bundle from a request that may be outdated.
+// Otherwise, a restored control plane would reinstall modules that the runtime's admin removed after the backup. The
+// next bundle keeps the generation of the newest bundle, so that later calls return the same result.
 func (a Adoption) WithoutAdditions(request resolve.Request, r Runtime) (resolve.Request, Runtime) {
 	newest := cmp.Or(a.Newer, a.LastBundle)
 	if newest == nil || newest.Predicate.Deleting || r.Request == nil || r.IsRequestVerified ||
@@ -278,7 +278,7 @@ func (s statements) nextRollbacks(granted, wanted map[string]string, observed di
 }
 
 // CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
-// runtime to this Kyma since.
+// runtime to this Kyma since then.
 //
 // CheckOwner compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. Bundles from
 // publishers before version 0.1.0 do not name a Kyma. They belong to the Kyma with a name that equals the runtime ID.

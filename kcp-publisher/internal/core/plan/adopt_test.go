@@ -111,7 +111,7 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 					"1.9.0"), key, true,
 			},
 			"sha256:eight", true, ahead + 1, ""},
-		"bundle of another publisher after a sequence in the future": {
+		"bundle from another publisher after a sequence in the future": {
 			nil, &RecordedBundle{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
 			StoredBundle{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2,
 			v1beta2.ReasonBundleUnknown},
@@ -122,7 +122,7 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 		"bundle without a signature of the fleet": {
 			nil, remembered, StoredBundle{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign,
 		},
-		"newer bundle of another publisher that the status records": {
+		"newer bundle from another publisher that the status records": {
 			own, &RecordedBundle{Epoch: 2, Sequence: 90, Digest: "sha256:nine"},
 			StoredBundle{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90,
 			""},
@@ -135,10 +135,10 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 		"bundle signed by a rotated-out key without a record": {
 			nil, nil, StoredBundle{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "",
 			false, 0, v1beta2.ReasonBundleForeign},
-		"bundle of an earlier epoch without a record": {
+		"bundle from an earlier epoch without a record": {
 			nil, nil, StoredBundle{"sha256:old", bundleOf(1, 60, "sha256:old", nil, "1.7.0"), key, true}, "", false, 0, ""},
 		"empty registry without a record": {nil, &RecordedBundle{}, StoredBundle{}, "", false, 0, ""},
-		"recorded bundle of an earlier epoch": {
+		"recorded bundle from an earlier epoch": {
 			nil, &RecordedBundle{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"},
 			StoredBundle{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true},
 			"sha256:old", true, 0, ""},
@@ -280,7 +280,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 		"recorded bundle refused because it is for an earlier key": {
 			published, former, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.WrongCluster}}, "1.2.0", "1.2.0",
 		},
-		"other bundle refused as a downgrade": {
+		"unrecorded bundle refused as a downgrade": {
 			published, former, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
 		},
 		"runtime chose a newer version": {

@@ -26,7 +26,7 @@ func TestUnsupportedFeaturesComeFromReportOrStatus(t *testing.T) {
 		"status without features":   {observed(bundle.Report{}), nil, bundle.AllFeatures()},
 		"report with some features": {nil, &bundle.AcceptedReport{Report: some}, rest},
 		"status with some features": {observed(some), nil, rest},
-		"report of an agent that was downgraded": {
+		"report from an agent that was downgraded": {
 			observed(some), &bundle.AcceptedReport{}, bundle.AllFeatures(),
 		},
 		"report with all features and an unknown one": {

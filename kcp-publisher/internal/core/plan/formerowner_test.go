@@ -43,7 +43,7 @@ func TestFormerOwnerNeedsANewDecision(t *testing.T) {
 				t.Errorf("deletion of the former owner: got reason %q, want %q", event, v1beta2.ReasonHandedOver)
 			}
 
-			// A second Kyma must not change the reason.
+			// Another Kyma with the same runtime ID must not change the reason for the former owner.
 			mallory := claiming("mallory", nil)
 			two := NewOwners([]v1beta2.Kyma{*former, *mallory})
 			if err := two.Check(former); reason.Of(err) != reason.RuntimeHandedOver {
@@ -95,7 +95,7 @@ func TestFormerOwnerDoesNotPublishItsOutdatedRequest(t *testing.T) {
 	}
 }
 
-func TestKymaThatOnlyPublishedIsNoFormerOwner(t *testing.T) {
+func TestPublishedBundleDoesNotMakeAKymaAFormerOwner(t *testing.T) {
 	early, next := claiming("early", publishedTo), claiming("next", decided(5))
 	owners := NewOwners([]v1beta2.Kyma{*early, *next})
 	if err := owners.Check(early); reason.Of(err) != reason.DuplicateRuntimeID {

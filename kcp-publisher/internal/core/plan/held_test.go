@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-func TestRolloutInDeletionHoldsNoVersion(t *testing.T) {
+func TestRolloutThatIsBeingDeletedHoldsNoVersion(t *testing.T) {
 	all := []fleet.Rollout{
 		{ObjectMeta: metav1.ObjectMeta{Name: "keda-fast-1"}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "keda-fast-2", DeletionTimestamp: &metav1.Time{Time: time.Now()}}},

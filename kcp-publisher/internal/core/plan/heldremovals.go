@@ -13,7 +13,7 @@ import (
 // HeldRemoval is a module's removal from one or more runtimes that waits for approval.
 type HeldRemoval struct {
 	// ID is a hash of the module and all affected runtimes. If the removal later affects more runtimes, its ID changes,
-	// so an approval of this ID does not cover them.
+	// so that an approval of the previous ID does not cover the additional runtimes.
 	ID string
 	// Module is empty if all modules are removed because the Kymas are deleted.
 	Module, Reason string

@@ -41,7 +41,7 @@ func TestRequestForUnknownChannelIsNotARemoval(t *testing.T) {
 		},
 		"unknown channel after a pinned version": {kyma("one", "unknown", status("", false)), []string{"regular"}, false},
 		"removed channel":                        {kyma("one", "regular", nil), []string{"fast"}, true},
-		"unknown channel, and the channel of the bundle is removed": {
+		"unknown channel, and the channel in the bundle is removed": {
 			kyma("one", "unknown", nil), []string{"fast"}, true,
 		},
 		"removed channel of a module without a status": {
@@ -62,7 +62,7 @@ func TestRequestForUnknownChannelIsNotARemoval(t *testing.T) {
 		})
 	}
 
-	// The requests of tenants must not hold the removal that an operator requests.
+	// Tenants' requests for unknown channels must not hold a removal that an operator requests.
 	snapshot := removingCatalog(t, "fast")
 	victim := kyma("victim", "regular", nil)
 	pending := CollectPending(&victim, PendingRemovals(&victim, snapshot), nil, noon)

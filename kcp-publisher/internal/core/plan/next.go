@@ -19,7 +19,8 @@ type ResolvedBundle struct {
 	Versions map[string]string
 	// AgentImage is the agent image in the runtime's settings, or empty.
 	AgentImage string
-	// CriticalFeatures lists the features of the bundle that an agent must support. Other agents refuse the bundle.
+	// CriticalFeatures lists the features of the bundle that an agent must support. An agent without this support
+	// refuses the bundle.
 	CriticalFeatures []bundle.Feature
 	// Values contains those values of the runtime that the documents use.
 	Values bundle.Values

@@ -308,8 +308,8 @@ func CheckClone(kyma *v1beta2.Kyma) error {
 	}
 	return reason.Errorf(
 		reason.CloneDetected,
-		"%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key and apply "+
-			"the output of `kcp-publisher enroll %s --kyma %s/%s`",
+		"%s: stop the copy, then give the original another key: in the original cluster, delete Secret "+
+			"%s/skr-agent-key and apply the output of `kcp-publisher enroll %s --kyma %s/%s`",
 		s.Agent.Clone,
 		v1beta2.RuntimeNamespace,
 		RuntimeID(kyma),

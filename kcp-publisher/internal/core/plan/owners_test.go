@@ -312,7 +312,7 @@ func TestReportFromAnotherKymaRequiresANewerToken(t *testing.T) {
 		t.Error("the former owner still owns the runtime")
 	}
 
-	// The operator who moved the runtime last had a wrong clock.
+	// The clock of the operator who last moved the runtime was wrong.
 	moved, latest := claiming("moved", decided(noon.AddDate(100, 0, 0).UnixMilli())), claiming("latest", denied)
 	enrolled(moved.Status.Runtime)
 	all = []v1beta2.Kyma{*moved, *latest}
@@ -347,35 +347,35 @@ func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 		former   []trust.Kyma
 	}{
 		"registry without a bundle": {nil, aaa, 0, true, nil},
-		"bundle of the same Kyma":   {predicate(&own, "u1", "k"), own, 0, true, nil},
+		"bundle for the same Kyma":  {predicate(&own, "u1", "k"), own, 0, true, nil},
 		"bundle from before the control plane was rebuilt": {
 			predicate(&own, "u1", "k"), rebuilt, 0, true, []trust.Kyma{own},
 		},
-		"bundle of another Kyma": {predicate(&own, "u1", "k"), aaa, 0, false, nil},
-		"bundle of another Kyma, runtime assigned": {
+		"bundle for another Kyma": {predicate(&own, "u1", "k"), aaa, 0, false, nil},
+		"bundle for another Kyma, runtime assigned": {
 			predicate(&own, "u1", "k"), aaa, 1, true, []trust.Kyma{own},
 		},
 		"bundle for a runtime that never enrolled": {
 			predicate(&own, "u1", ""), aaa, 0, true, []trust.Kyma{own},
 		},
-		"bundle of a version before 0.1.0 for the same UID": {predicate(nil, "u1", "k"), own, 0, true, nil},
-		"bundle of a version before 0.1.0, Kyma with the runtime ID in its label": {
+		"bundle from a version before 0.1.0 for the same UID": {predicate(nil, "u1", "k"), own, 0, true, nil},
+		"bundle from a version before 0.1.0, Kyma with the runtime ID in its label": {
 			predicate(nil, "u1", "k"), aaa, 0, false, nil,
 		},
-		"bundle of a version before 0.1.0, Kyma with the runtime ID as its name": {
+		"bundle from a version before 0.1.0, Kyma with the runtime ID as its name": {
 			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, 0, true, nil,
 		},
-		"bundle of a version before 0.1.0 for a Kyma from a file": {predicate(nil, "", "k"), aaa, 0, true, nil},
+		"bundle from a version before 0.1.0 for a Kyma from a file": {predicate(nil, "", "k"), aaa, 0, true, nil},
 		"bundle that lists the Kyma as a former owner": {
 			predicate(&own, "u1", "k", aaa), aaa, 0, false, nil,
 		},
-		"bundle after the assignment of a Kyma that it lists as a former owner": {
+		"bundle created after the assignment of a listed former owner": {
 			predicate(&own, "u1", "k", aaa), aaa, issued.UnixMilli() - 1, false, nil,
 		},
-		"bundle before the assignment of a Kyma that it lists as a former owner": {
+		"bundle created before the assignment of a listed former owner": {
 			predicate(&own, "u1", "k", aaa), aaa, issued.UnixMilli() + 1, true, []trust.Kyma{own},
 		},
-		"bundle of the same Kyma with a former owner": {
+		"bundle for the same Kyma with a former owner": {
 			predicate(&own, "u1", "k", aaa), own, 0, true, []trust.Kyma{aaa},
 		},
 		"Kyma with the same name from a file": {

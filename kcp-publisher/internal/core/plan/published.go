@@ -156,8 +156,8 @@ func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// ChangesSince returns the modules that differ between an earlier bundle and p. These are the modules in states, which
-// differ in the desired states of both bundles, and the modules whose runtime values differ.
+// ChangesSince returns the modules that differ between an earlier bundle and p. states contains the modules that differ
+// between the desired states of the two bundles. ChangesSince adds the modules whose runtime values differ.
 func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

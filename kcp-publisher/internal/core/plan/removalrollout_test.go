@@ -168,7 +168,7 @@ func TestRemovalWaitsForTheRolloutOfItsPolicy(t *testing.T) {
 			&rollout.Decision{Version: "2.0.0", HeldReason: "rollout keda-regular-removed-1 holds the removal"},
 		},
 		"successful removal": {View{Gates: gateOf(t, fleet.RolloutSucceeded, first, other)}, other, nil},
-		"removal after a successful one": {
+		"removal that starts after the rollout succeeded": {
 			View{Gates: gateOf(t, fleet.RolloutSucceeded, first, other)}, later, &rollout.PlannedRemoval,
 		},
 		"rolled-back removal": {

@@ -28,8 +28,8 @@ type NewRemovals struct {
 	// Unverified lists additional modules that the runtime's request does not contain, although this request may be
 	// outdated. The bundle keeps these modules until the request is verified.
 	Unverified []string
-	// Restored lists the modules in Modules that the Kyma's status may not know, because it is older than the runtime's
-	// state. The control plane may have been restored from a backup.
+	// Restored lists the modules in Modules that may be missing in the Kyma's status, because the status is older than
+	// the runtime's state. The control plane may have been restored from a backup.
 	Restored []string
 	// IsChanging is true while a change to the catalog is in progress. During this time, the publisher decides only
 	// about the removals of deleted Kymas.
@@ -83,7 +83,7 @@ func (a Adoption) records(module string, r Runtime) bool {
 
 // isMissingInStatus reports whether the last bundle contains a module that the Kyma's status does not contain. Either
 // the publisher stopped between the push and the update of the status, or the control plane was restored from a backup
-// that is older than exactly this bundle. The registry and the report are the same in both cases.
+// that lacks only this bundle. In both cases, the registry and the report have the same content.
 func (a Adoption) isMissingInStatus(module string, r Runtime) bool {
 	kept := a.KeptBundle()
 	if kept == nil || r.RecordedBundle == nil || kept.Predicate.Epoch == r.RecordedBundle.Epoch &&
@@ -113,9 +113,9 @@ func (a Adoption) isRestored(r Runtime) bool {
 }
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
-// module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
-// not contain. The module may then be removed because it is not mandatory anymore. While such a removal waits for
-// approval, later calls return the same result.
+// module. If the control plane was restored from a backup and the last bundle does not contain the module,
+// requestsRemoval returns false, because the module may have been mandatory. While the removal waits for approval,
+// later calls return the same result.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
 		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {
@@ -286,9 +286,9 @@ type RemovalDecision struct {
 	Unrecorded []string
 	// RemovedModules lists the modules that the next bundle removes.
 	RemovedModules []string
-	// Waiting maps each module whose removal is allowed, but waits for a rollout, to the reason.
-	// Restored lists the modules that a rollout restores after it removed them. If the rollout is retried, their removal
-	// needs no other approval.
+	// Waiting maps each module whose removal is allowed, but waits for a rollout, to the reason. Restored lists the
+	// modules that a rollout restores after it removed them. If the rollout is retried, their removal needs no further
+	// approval.
 	Waiting  map[string]string
 	Restored []string
 }
@@ -308,8 +308,8 @@ func (v *RemovalDecision) WaitForRollouts(gates map[string]rollout.Decision) {
 	})
 }
 
-// Decide adds the decision about a pending removal. held is true if a limit holds the removal for this reason, unless
-// the removal is approved. isNew is true if this decision is the first one that allows the removal.
+// Decide adds the decision about a pending removal. If held is true and the removal is not approved, it waits for this
+// reason. isNew is true if this decision is the first one that allows the removal.
 func (v *RemovalDecision) Decide(
 	kyma *v1beta2.Kyma, p removal.PendingRemoval, reason removal.Reason, held bool,
 ) (isNew bool) {

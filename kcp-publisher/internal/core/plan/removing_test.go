@@ -103,7 +103,7 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{IsInUse: true, Request: asks("keda", "forced"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
 				ObservedSequence: 8}, []string{"forced"}, true},
-		"module of the status removed after an unrecorded bundle": {
+		"module in the status removed after an unrecorded bundle": {
 			Adoption{LastBundle: lastWith(8, false, "keda"), MayKeep: true}, bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
 				ObservedSequence: 8}, []string{"keda"}, false},

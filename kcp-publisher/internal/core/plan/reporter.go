@@ -119,7 +119,7 @@ func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 		former = nil
 	}
 	RecordOwner(kyma)
-	// If this Kyma is a former owner, its own request is older than that of the last owner.
+	// If this Kyma is a former owner, its own request is older than the last owner's request.
 	if former != nil && former.Status.Runtime != nil && former.Status.Runtime.Requested != nil {
 		kyma.Status.Runtime.Requested = former.Status.Runtime.Requested.DeepCopy()
 	}

@@ -72,7 +72,7 @@ type Runtime struct {
 	RemovalsHeldByRestore []string
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
-	// IsChanging is true while a change of the control plane's objects is in progress. See Rules.IsChanging.
+	// IsChanging is true while a change to the control plane's objects is in progress. See Rules.IsChanging.
 	IsChanging bool
 	// IsInUse is true if the runtime may have modules.
 	IsInUse bool

@@ -16,7 +16,7 @@ import (
 // reports.
 const MaxUnrecorded = 24 * time.Hour
 
-// recordTolerance is how much later than MaxUnrecorded a publisher may update this time.
+// recordTolerance is the additional time within which a publisher may still update the report time.
 const recordTolerance = time.Hour
 
 // ReceivedReport contains the creation and arrival times of a report that a publisher accepted.
@@ -99,7 +99,7 @@ func IsSilent(conditions []metav1.Condition) bool {
 }
 
 // RecordedReport returns the time of the last report according to the Kyma's status, for callers that do not read
-// reports. A publisher may have received later reports, but it updates the time in the status at least once in
+// reports. A publisher may have received later reports, but it updates the time in the status at least once every
 // MaxUnrecorded.
 func RecordedReport(kyma *v1beta2.Kyma) silence.LastReport {
 	last := silence.LastReport{KnownAt: LastReportTime(kyma)}

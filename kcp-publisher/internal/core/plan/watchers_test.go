@@ -42,7 +42,7 @@ func TestInvalidWatcherDoesNotAffectOthers(t *testing.T) {
 }
 
 // Source: lifecycle-manager, config/watcher/kyma_watcher.yaml.
-func TestKymasOwnWatcherIsAccepted(t *testing.T) {
+func TestWatcherFromLifecycleManagerIsAccepted(t *testing.T) {
 	own := watcherOf("watcher", "kymas", 0)
 	own.Spec.ResourceToWatch.Group, own.Spec.ResourceToWatch.Version = v1beta2.Group, "*"
 	own.Spec.LabelsToWatch = map[string]string{v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}

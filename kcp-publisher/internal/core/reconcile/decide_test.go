@@ -185,7 +185,7 @@ func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 			"pending work does not end with a poll":             f.Pending && took(ReadNewestDigest),
 			"state Due requires a publish action":               state == Due && !took(Publish),
 			"state Refused requires an admission":               state == Refused && !took(Admit),
-			"state Settled requires a response of the registry": state == Settled &&
+			"state Settled requires a response from the registry": state == Settled &&
 				(took(FetchReport) && w.report == Down || took(Publish) && w.published == Down),
 		} {
 			if broken {

@@ -69,7 +69,7 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 		"approved removals above the limits": {
 			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *PendingRemoval) { p.Approved = true })}, nil,
 		},
-		"approved removals do not count for others": {
+		"approved removals do not make other removals wait": {
 			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *PendingRemoval) {
 				p.HeldReason, p.Approved = FleetShare, true
 			}), pending("istio", "c")...)}, nil},

@@ -101,7 +101,7 @@ func (w *requestedModule) isForControlPlane() bool {
 }
 
 // placementProblem returns a Problem if a module can be installed only in the control plane's own cluster, and the
-// runtime is another cluster. For a mandatory module, it returns nil.
+// runtime is a different cluster. For a mandatory module, it returns nil.
 func (w *requestedModule) placementProblem() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil

@@ -19,7 +19,7 @@ var wireFields = map[string]bundle.Feature{
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns the first field in the document that requires a feature in lacks, or "".
+// refusedField returns the first field in the document that requires one of the features in lacks, or "".
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:

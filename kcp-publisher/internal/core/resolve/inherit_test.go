@@ -43,7 +43,7 @@ func (w *world) has(module, version string) *world {
 	return w
 }
 
-func TestReleasedModulesHaveNoMinimumVersionInNextTakeover(t *testing.T) {
+func TestModulesReturnedToLifecycleManagerHaveNoMinimumVersion(t *testing.T) {
 	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
 	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 	last := &bundle.DesiredState{
@@ -102,7 +102,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 			[]string{"warden@1.1.0 mandatory",
 				"Warning OlderVersionAsked: module warden stays at version 1.1.0: lifecycle-manager installed " +
 					"1.0.0, which is older"}, ""},
-		"Module returned earlier while its upgrade waited": {usualWorld().has("keda", "1.1.0").
+		"Module returned to lifecycle-manager before, during a waiting upgrade": {usualWorld().has("keda", "1.1.0").
 			returned("keda", "1.1.0").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, ""},
 		"Module without a ModuleReleaseMeta": {
@@ -113,7 +113,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		"Installed version missing in the catalog": {usualWorld().installed("keda", "0.9.0"),
 			[]string{
 				"Warning ModuleNotInherited: module keda is not changed and cannot be taken over in version 0.9.0: " +
-					`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; keep that version in the catalog until the agent has adopted the module`}, ""},
+					`module keda: version 0.9.0 in channel "regular" has no ModuleTemplate: add keda-0.9.0; keep that version in the catalog until the agent has adopted the module`}, ""},
 		"Module that the Kyma declares unmanaged": {
 			usualWorld().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular unmanaged"}, "",

@@ -64,7 +64,7 @@ func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapsh
 	}
 }
 
-// keptModule returns the index of a module in all, to which it adds the module if it is missing.
+// keptModule adds a module to all if it is missing, and returns the module's index.
 func keptModule(all []requestedModule, module string) ([]requestedModule, int) {
 	at := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == module })
 	if at >= 0 {

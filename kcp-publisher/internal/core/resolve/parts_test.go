@@ -154,10 +154,10 @@ func TestManifestRequiresDowntime(t *testing.T) {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda"), true,
 		},
 		"template does not require downtime": {usualWorld(), false},
-		"mandatory module of a ModuleReleaseMeta": {
+		"module that its ModuleReleaseMeta makes mandatory": {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda").edit(mandatoryMeta("1.0.0")), false,
 		},
-		"mandatory module of a ModuleTemplate": {
+		"module that its ModuleTemplate makes mandatory": {
 			newWorld().template("keda", "1.0.0", downtime, mandatory, described("keda", "1.0.0")), false,
 		},
 		"last manifest of an unresolved module": {

@@ -22,8 +22,8 @@ import (
 type Request struct {
 	// Labels contains the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// CopiedLabels contains labels that an operator configured: they are copied from the Kyma in the control plane to
-	// the Kyma in the runtime, in addition to copiedLabels.
+	// CopiedLabels contains the labels that an operator configured to be copied from the control plane's Kyma to the
+	// runtime's Kyma, in addition to copiedLabels.
 	CopiedLabels map[string]string
 	// Seed is the spec that the agent uses to create the Kyma in the runtime if it does not exist.
 	Seed v1beta2.KymaSpec
@@ -71,9 +71,9 @@ type Request struct {
 	Inherited []phase.Inherited
 	// Unsupported lists the features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues and InvalidValues list the
-	// references of modules in the catalog to defined values, sorted. The values of InvalidValues do not have the
-	// references' types.
+	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues lists the references from
+	// modules in the catalog to values that are defined with the right type, sorted. InvalidValues lists the references
+	// to values with a different type, sorted.
 	Values                       bundle.Values `json:"-"`
 	DefinedValues, InvalidValues []bundle.ValueRef
 	// HeldRemovals lists the modules that the bundle keeps because their removal waits for an operator's approval,
@@ -93,8 +93,8 @@ func (r Request) KeepsAllModules() bool {
 	return r.Takeover == bundle.TakeoverRelease || r.RequestUnknown
 }
 
-// catalogVersionOf returns a function that returns the version of a channel in CatalogVersions, or "". It returns nil
-// if CatalogVersions is empty.
+// catalogVersionOf returns a function that returns the version of a channel in CatalogVersions, or "". If
+// CatalogVersions is empty, catalogVersionOf returns nil.
 func (r Request) catalogVersionOf() func(module, channel string) string {
 	if len(r.CatalogVersions) == 0 {
 		return nil
@@ -407,8 +407,8 @@ func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 	return all
 }
 
-// removedModules returns the modules to remove, each in the version that its channel offers now instead of the
-// installed version, because the removal may work only with a newer version of the module's operator.
+// removedModules returns the modules to remove. Each has the version that its channel offers now, not the installed
+// version, because the removal may work only with a newer version of the module's operator.
 func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	var all []requestedModule
 	for _, module := range request.RemovedModules {

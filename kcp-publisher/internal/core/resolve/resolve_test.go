@@ -39,9 +39,9 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 		"A module's own channel wins over the Kyma's": {
 			world: usualWorld().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
 		"A Kyma without modules gets none": {world: newWorld(), want: []string{}},
-		"The Kyma's switch to a faster channel upgrades": {
+		"A Kyma that switches to a faster channel is upgraded": {
 			world: usualWorld(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
-		"A module's switch to a faster channel upgrades": {
+		"A module that switches to a faster channel is upgraded": {
 			world: usualWorld(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) },
 			want: []string{"keda@1.1.0 fast"}},
 		"A switch to a slower channel keeps the newer version": {
@@ -50,10 +50,10 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				"keda@1.1.0 fast",
 				`Warning OlderVersionAsked: module keda stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
 			}},
-		"A switch between channels of one version changes the channel only": {
+		"A switch between channels with the same version changes only the channel": {
 			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
 			then:  func(w *world) { w.channel("fast") }, want: []string{"keda@1.0.0 fast"}},
-		"A channel without a version is a problem that names the object and the way out": {
+		"A channel without a version is a problem that names the object and the fix": {
 			world: usualWorld().channel("slow"),
 			want: []string{
 				`Warning ChannelMissing: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
@@ -86,9 +86,9 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 		"A version without a ModuleTemplate is a problem that names the missing template": {
 			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			want: []string{
-				`Warning TemplateMissing: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`,
+				`Warning TemplateMissing: module keda: version 3.0.0 in channel "regular" has no ModuleTemplate: add keda-3.0.0`,
 			}},
-		"Two ModuleTemplates of one version are a problem that names them": {
+		"Two ModuleTemplates for one version are a problem that names them": {
 			world: usualWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
 			want: []string{
 				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
@@ -109,12 +109,12 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 					func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
 				meta("keda", "regular=1.0.0").ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"A ModuleTemplate's version may come from its descriptor": {
+		"A ModuleTemplate's version can come from its descriptor": {
 			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0"),
 				func(t *v1beta2.ModuleTemplate) { t.Name, t.Spec.Version = "some", "" }).
 				meta("keda", "regular=1.0.0").ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"A component may come from the ModuleTemplate's descriptor": {
+		"A component can come from the ModuleTemplate's descriptor": {
 			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").
 				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
@@ -194,7 +194,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 		"A lookup without a ModuleReleaseMeta finds a ModuleTemplate by its component": {
 			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"),
 			want:  []string{prefix + "keda@1.0.0 regular"}},
-		"A lookup without a ModuleReleaseMeta selects the ModuleTemplate of the channel": {
+		"A lookup without a ModuleReleaseMeta selects the ModuleTemplate for the channel": {
 			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
@@ -203,7 +203,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 		"A lookup without a ModuleReleaseMeta fails without a ModuleTemplate in the channel": {
 			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
 			want: []string{
-				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of the module has that spec.channel`,
+				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate for the module has this spec.channel`,
 			}},
 		"A lookup without a ModuleReleaseMeta fails for two ModuleTemplates in the channel": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").
@@ -226,10 +226,10 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("warden").edit(mandatoryMeta("1.0.0")),
 			want: []string{"warden@1.0.0 mandatory"}},
-		"A mandatory module of a ModuleReleaseMeta is installed without a request": {
+		"A module that its ModuleReleaseMeta makes mandatory is installed without a request": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
 			want:  []string{"watch@1.0.0 mandatory"}},
-		"A mandatory module of a ModuleTemplate is installed without a request": {
+		"A module that its ModuleTemplate makes mandatory is installed without a request": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			want:  []string{"watch@1.0.0 mandatory"}},
 		"The highest of several mandatory versions is installed": {
@@ -237,7 +237,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				template("watch", "1.10.0", mandatory, described("watch", "1.10.0")).
 				template("watch", "1.2.0", mandatory, described("watch", "1.2.0")),
 			want: []string{"watch@1.10.0 mandatory"}},
-		"The higher mandatory version of ModuleReleaseMeta and ModuleTemplate is installed": {
+		"The higher mandatory version from ModuleReleaseMeta and ModuleTemplate is installed": {
 			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).
 				template("watch", "1.0.0").
 				meta("watch").edit(mandatoryMeta("1.0.0")),
@@ -374,7 +374,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				w.whole("keda", "1.0.0", moved)
 			},
 			want: []string{"keda@1.0.0 regular"}},
-		"A problem of one module does not block upgrades of other modules": {
+		"A problem with one module does not block upgrades of other modules": {
 			world: usualWorld().template("mail", "1.0.0").template("mail", "1.1.0").
 				meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
 			then: func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },

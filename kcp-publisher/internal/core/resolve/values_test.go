@@ -70,7 +70,7 @@ func TestUndefinedValueBlocksOnlyItsModule(t *testing.T) {
 	}
 }
 
-func TestUndefinedValueKeepsSupportedManifestOnly(t *testing.T) {
+func TestUndefinedValueDoesNotKeepAnUnsupportedManifest(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationUsesValues, "region")).
 		meta("keda", "regular=1.0.0").ask("keda").published(t)
@@ -120,7 +120,7 @@ func TestModuleWithUndefinedValueIsNotOffered(t *testing.T) {
 	}
 }
 
-func TestValueWithAnotherTypeBlocksOnlyItsModule(t *testing.T) {
+func TestValueWithAWrongTypeBlocksOnlyItsModule(t *testing.T) {
 	w := regional("size:int", "${kyma-pull.dev/values.size:int}").with(bundle.Values{"size": "two"}, t)
 	result := w.resolve(t)
 	p := result.State.Problems

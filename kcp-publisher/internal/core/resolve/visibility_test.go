@@ -72,7 +72,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 				"Warning ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is labeled operator.kyma-project.io/beta=true and the Kyma is not",
 			}},
-		"A second ModuleReleaseMeta of the module removes nothing": {
+		"A second ModuleReleaseMeta for the module removes nothing": {
 			world: usualWorld(), then: func(w *world) {
 				again := *w.metas[0].DeepCopy()
 				again.Name, again.Spec.Beta = "a-copy", true
@@ -209,8 +209,8 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 	}
 }
 
-// The publisher must not keep the version of a hidden module as its minimum. A later request can then install an older
-// version.
+// The publisher must not keep a hidden module's version as the module's minimum version. A later request can then
+// install an older version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usualWorld().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}

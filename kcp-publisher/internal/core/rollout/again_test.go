@@ -158,8 +158,8 @@ func TestLastGoodVersionMustBeReadyExceptInDeferredRuntimes(t *testing.T) {
 	}{
 		"all runtimes ready while the last wave soaks": {prod, "2.0.0"},
 		"one runtime not ready":                        {notReady, "1.0.0"},
-		"one runtime silent with the version":          {away, "2.0.0"},
-		"one runtime silent without the version":       {behind, "2.0.0"},
+		"one silent runtime that has the version":      {away, "2.0.0"},
+		"one silent runtime that lacks the version":    {behind, "2.0.0"},
 		"one runtime waits for its maintenance window": {window, "2.0.0"},
 		"one runtime failed within maxFailures":        {broken, "1.0.0"},
 		"one runtime without the version":              {everyone[1], "1.0.0"},
@@ -239,11 +239,11 @@ func TestEarlierRolloutProvesItsVersion(t *testing.T) {
 		updated  int32
 		proven   bool
 	}{
-		"succeeded rollout":                      {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 1, true},
-		"succeeded rollout that updated nothing": {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 0, false},
-		"stopped rollout":                        {"1.0.0", "4.0.0", fleet.RolloutStopped, 1, false},
-		"succeeded rollout of another version":   {"1.0.0", "2.0.0", fleet.RolloutSucceeded, 1, false},
-		"last good version of earlier rollout":   {"4.0.0", "5.0.0", fleet.RolloutRolledBack, 0, true},
+		"succeeded rollout":                       {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 1, true},
+		"succeeded rollout that updated nothing":  {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 0, false},
+		"stopped rollout":                         {"1.0.0", "4.0.0", fleet.RolloutStopped, 1, false},
+		"succeeded rollout of another version":    {"1.0.0", "2.0.0", fleet.RolloutSucceeded, 1, false},
+		"last good version of an earlier rollout": {"4.0.0", "5.0.0", fleet.RolloutRolledBack, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			earlier, latest := carriedOut(c.state), carriedOut(fleet.RolloutRolledBack)

@@ -309,7 +309,7 @@ func TestRetryWaitsForFailedChecksOfTheStoppedRollout(t *testing.T) {
 		"removed check": {
 			func(s *fleet.RolloutSpec) { s.Waves[0].Checks = s.Waves[0].Checks[1:] }, []Runtime{stopped, prod}, false, true,
 		},
-		"version of an earlier successful rollout": {nil, []Runtime{stopped, prod, updated}, true, true},
+		"version proven by an earlier rollout": {nil, []Runtime{stopped, prod, updated}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := checkedWaves()

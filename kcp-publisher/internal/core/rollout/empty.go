@@ -65,10 +65,10 @@ func (p *plan) isSoaked(m *member, r *Runtime) bool {
 	return !p.input.Now.Before(since.Add(p.spec.Waves[m.wave].Soak.Duration)) && !p.isReportUnread(r)
 }
 
-// isUnshownWave reports whether a wave is empty and shows nothing about the version. A wave without runtimes never
-// proves the version, however it became empty. isUnshownWave returns false if the wave's substitutes have shown that
-// the version works, if an operator continued without the wave, if an earlier rollout proved the version, or if no
-// runtime waits for a later wave.
+// isUnshownWave reports whether a wave is empty and shows nothing about the version. A wave that lost its runtimes or
+// never had any does not prove the version. isUnshownWave returns false if the wave's substitutes have shown that the
+// version works, if an operator continued without the wave, if an earlier rollout proved the version, or if no runtime
+// waits for a later wave.
 func (p *plan) isUnshownWave(number int) bool {
 	w := &p.waves[number]
 	if w.total+w.unaffected > 0 || w.substitutes.shown > 0 {
@@ -88,14 +88,14 @@ func (p *plan) emptyMessage(number int) string {
 	}
 	instead := "approve the wave"
 	if p.spec.Waves[number].Approval {
-		// An approval to start the wave does not accept that the wave becomes empty.
+		// An approval to start the wave does not allow the rollout to skip the empty wave.
 		instead = "set allowEmpty for the wave in spec.waves"
 	}
 	switch {
 	case w.selector == nil:
 		return "has no runtime left: " + instead
 	case w.substitutes.total > 0:
-		return "selects only runtimes of earlier waves, and none of them shows that " + p.subject() +
+		return "selects only runtimes from earlier waves, and none of them shows that " + p.subject() +
 			" works: label other runtimes, or " + instead
 	}
 	return "selects no runtime: label runtimes, correct the selector in spec.waves, or " + instead
@@ -107,5 +107,5 @@ func (p *plan) substitutesMessage(number int) string {
 	if !p.isUnshownWave(number) || p.waves[number].substitutes.pending == 0 {
 		return ""
 	}
-	return "waits until a runtime of an earlier wave shows that " + p.subject() + " works"
+	return "waits until a runtime from an earlier wave shows that " + p.subject() + " works"
 }

@@ -89,7 +89,7 @@ func TestWaveThatLosesItsOnlyRuntimeWaits(t *testing.T) {
 
 // The first wave was skipped because it was empty, and the second wave waits because it is empty, too. Then a runtime
 // gets the labels of both waves, so it belongs to the skipped wave.
-func TestRuntimeOfASkippedWaveMustShowTheVersion(t *testing.T) {
+func TestRuntimeInASkippedWaveMustProveTheVersion(t *testing.T) {
 	spec := twoWaves()
 	skipped := *spec.Waves[0].DeepCopy()
 	skipped.Name, skipped.AllowEmpty, skipped.Soak = "skipped", true, minutes(30)
@@ -116,13 +116,13 @@ func TestRuntimeOfASkippedWaveMustShowTheVersion(t *testing.T) {
 	}
 	plan(0, fleet.RolloutWaiting, "wave development selects no runtime", "1.0.0", "1.0.0")
 	runtimes[0].Labels = map[string]string{"stage": "dev", "tier": "test"}
-	const pending = "wave development: waits until a runtime of an earlier wave shows that 2.0.0 works"
+	const pending = "wave development: waits until a runtime from an earlier wave shows that 2.0.0 works"
 	plan(1, fleet.RolloutProgressing, pending, "2.0.0", "1.0.0")
 	runtimes[0] = grantedAgo(runtimes[0], -2)
 	plan(31, fleet.RolloutProgressing, pending, "2.0.0", "1.0.0")
 	silent := runtimes[0]
 	runtimes[0].IsCurrent, runtimes[0].WaitsForWindow = false, true
-	plan(33, fleet.RolloutWaiting, "wave development selects only runtimes of earlier waves", "2.0.0", "1.0.0")
+	plan(33, fleet.RolloutWaiting, "wave development selects only runtimes from earlier waves", "2.0.0", "1.0.0")
 	runtimes[0] = silent
 	plan(34, fleet.RolloutProgressing, "wave production", "2.0.0", "2.0.0")
 }

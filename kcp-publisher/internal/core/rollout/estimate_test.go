@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// After the soak, the rollout waits for an inconclusive check. Time alone must not write its status, and its estimated
-// end must not be in the past.
+// After the soak, the rollout waits for an inconclusive check. The passing of time alone must not change the status,
+// and the estimated end must not be in the past.
 func TestEstimatedEndDoesNotFollowTheClock(t *testing.T) {
 	policy := policies("careful")
 	policy[0].Spec.Waves = []fleet.Wave{{

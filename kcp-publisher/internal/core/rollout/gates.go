@@ -181,8 +181,8 @@ func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two Gates make the same decision for a runtime with the current version own, and whether both
-// or none of them have ended the runtime's wave.
+// Equal reports whether two Gates make the same decision for a runtime whose current version is own, and agree on
+// whether the runtime's wave has ended.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other

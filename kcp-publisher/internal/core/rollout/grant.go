@@ -89,7 +89,7 @@ func (s waveSlots) postponedStatus() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots selects those runtimes again that were selected before and have not received the version yet. granted
+// keepSlots selects again the runtimes that were selected before and have not received the version yet. granted
 // contains the IDs of the runtimes that were selected before. keepSlots postpones a runtime if the version cannot be
 // resolved for it, or if the publisher could not publish to it for longer than offlineAfter.
 func (p *plan) keepSlots(

@@ -32,12 +32,12 @@ func TestMinReadyAllowsRuntimesWithoutPassedChecks(t *testing.T) {
 		change   func(Runtime) Runtime
 		next     bool
 	}{
-		"inconclusive check":                            {new(intstr.FromString("90%")), 2, inconclusive(15), true},
-		"more inconclusive checks than minReady allows": {new(intstr.FromString("90%")), 3, inconclusive(15), false},
-		"inconclusive check that still runs":            {new(intstr.FromString("90%")), 1, inconclusive(5), false},
-		"inconclusive check without minReady":           {nil, 1, inconclusive(15), false},
-		"agent without checks":                          {new(intstr.FromString("90%")), 1, outdated, true},
-		"agent without checks, without minReady":        {nil, 1, outdated, false},
+		"inconclusive check":                                 {new(intstr.FromString("90%")), 2, inconclusive(15), true},
+		"more inconclusive checks than minReady allows":      {new(intstr.FromString("90%")), 3, inconclusive(15), false},
+		"inconclusive check that still runs":                 {new(intstr.FromString("90%")), 1, inconclusive(5), false},
+		"inconclusive check without minReady":                {nil, 1, inconclusive(15), false},
+		"agent without support for checks":                   {new(intstr.FromString("90%")), 1, outdated, true},
+		"agent without support for checks, without minReady": {nil, 1, outdated, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := checkedWaves()

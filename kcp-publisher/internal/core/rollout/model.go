@@ -96,7 +96,7 @@ type Step struct {
 	AwaitsReport []bool
 }
 
-// IsFinished reports whether a rollout in this state has ended. It can only change again if it is rolled back.
+// IsFinished reports whether a rollout in this state has ended. An ended rollout changes only if it is rolled back.
 func IsFinished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -121,7 +121,8 @@ type plan struct {
 	// previousState is the rollout's state before this step. previousMilestones contains its milestones before this step.
 	previousState      fleet.RolloutState
 	previousMilestones milestones
-	// isDowngrade is true if the promoted version is older. Runtimes with the last good version then keep it.
+	// isDowngrade is true if the promoted version is older than the last good version. Runtimes with the last good
+	// version then keep that version.
 	isDowngrade bool
 	// unreturned describes the runtimes whose last version cannot be resolved, so that a rollback cannot return them.
 	unreturned []string
@@ -167,8 +168,8 @@ func (p *plan) startTime() time.Time {
 	return p.input.Now
 }
 
-// isReportUnread reports whether another publisher may have received a report of the runtime that is not in the Kyma's
-// status yet. A rollout waits for such a report, but not longer than offlineAfter.
+// isReportUnread reports whether another publisher may have received a report from the runtime that is not in the
+// Kyma's status yet. A rollout waits for such a report, but not longer than offlineAfter.
 func (p *plan) isReportUnread(r *Runtime) bool {
 	return r.LastReport.MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
 }

@@ -8,13 +8,13 @@ import (
 )
 
 // OfflineAfterProblem returns a message if a course's offlineAfter is so short that healthy runtimes would count as
-// offline. Otherwise, it returns "". maxQuiet is the longest time between two reports of a healthy runtime.
+// offline. Otherwise, it returns "". maxQuiet is the longest time between two reports from a healthy runtime.
 func OfflineAfterProblem(course fleet.Course, maxQuiet time.Duration) string {
 	if course.OfflineAfter.Duration > maxQuiet {
 		return ""
 	}
 	return fmt.Sprintf(
-		"spec.offlineAfter is %s, but a healthy runtime can take %s between two reports: rollouts would count it as "+
+		"spec.offlineAfter is %s, but reports from a healthy runtime can be %s apart: rollouts would count it as "+
 			"offline; increase spec.offlineAfter, or decrease --agent-report-interval", course.OfflineAfter.Duration,
 		maxQuiet)
 }

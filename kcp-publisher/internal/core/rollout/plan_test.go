@@ -306,7 +306,7 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 	}
 }
 
-// A step must not count as complete because of a healthy status of the previous revision, as in argo-cd#29410.
+// A step must not count as complete because the previous revision was healthy, as in argo-cd#29410.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	// The runtimes are ready with the previous version.

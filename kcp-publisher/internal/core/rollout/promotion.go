@@ -152,10 +152,10 @@ func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 // minOutdatedPercent is the percentage of runtimes with an older version that starts the first rollout of a track.
 const minOutdatedPercent = 10
 
-// mostCommonVersion returns the most common version of the runtimes that is older than the promoted version. It is used
-// as the last good version of a track without earlier rollouts. It returns "" if less than minOutdatedPercent of the
-// runtimes have an older version, because single runtimes need no rollout. If the control plane lost its Rollouts, the
-// runtimes without the version get it in waves again.
+// mostCommonVersion returns the most common version among the runtimes with an older version than the promoted one. It
+// is used as the last good version of a track without earlier rollouts. It returns "" if less than minOutdatedPercent
+// of the runtimes have an older version, because single runtimes need no rollout. If the control plane lost its
+// Rollouts, the runtimes without the version get it in waves again.
 func mostCommonVersion(promoted string, runtimes []Runtime) string {
 	votes, outdated := countVersions(runtimes), 0
 	isOutdated := func(version string) bool { return bundle.IsOlder(version, promoted) }

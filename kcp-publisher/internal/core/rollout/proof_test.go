@@ -66,8 +66,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 }
 
-// checkEmptyWave fails the test if a wave without runtimes counts as proven too early: it also selects runtimes of
-// earlier waves, and none of these has proven the version.
+// checkEmptyWave fails the test if a wave without runtimes counts as proven although it also selects runtimes from
+// earlier waves and none of these has proven the version.
 func (w *world) checkEmptyWave(r *fleet.Rollout, step Step, wave int, p *plan) {
 	spec := r.Spec.Waves[wave]
 	if spec.AllowEmpty || approvedWithoutChecks(r, wave) || isProven(r, w.rollouts) {

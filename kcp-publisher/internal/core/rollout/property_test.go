@@ -21,7 +21,8 @@ import (
 const (
 	// histories is the default number of random histories, with a fixed seed.
 	histories = 5_000
-	// perHistory multiplies $KYMA_PULL_HISTORIES, because the histories of this test are faster than those of other tests.
+	// perHistory multiplies $KYMA_PULL_HISTORIES, because the histories in this test run faster than those in other
+	// tests.
 	perHistory = 10
 )
 

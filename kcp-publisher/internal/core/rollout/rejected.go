@@ -57,8 +57,9 @@ func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (
 	return all
 }
 
-// findRejectedElsewhere returns the last rollout that rejected the version of a channel in another channel. It returns
-// nil if a rollout in own, the rollouts of the channel itself, succeeded later with the version.
+// findRejectedElsewhere returns the last rollout in another channel that rejected the version of the offered channel.
+// It returns nil if a rollout in own succeeded later with this version. own contains the rollouts of the offered
+// channel.
 func findRejectedElsewhere(
 	byTrack map[Track][]*fleet.Rollout, module string, offered v1beta2.ChannelVersion, own []*fleet.Rollout,
 ) *fleet.Rollout {

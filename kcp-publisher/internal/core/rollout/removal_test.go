@@ -231,9 +231,9 @@ func TestRollbackNamesRuntimesThatCannotReturn(t *testing.T) {
 	}
 }
 
-// The publisher decides about each runtime's removal at its own time, so the first evaluation knows only a part of the
+// The publisher decides about the runtimes' removals at different times, so the first evaluation knows only some of the
 // runtimes. The place of a single known runtime could select half of the fleet for the first wave.
-func TestRuntimesThatFollowLaterDoNotEnlargeWaves(t *testing.T) {
+func TestRuntimesThatJoinARemovalLaterDoNotEnlargeWaves(t *testing.T) {
 	var runtimes []Runtime
 	for i := range 100 {
 		runtimes = append(runtimes, losing(fmt.Sprint("runtime-", i), "", noon))
@@ -362,7 +362,7 @@ func TestRemovalIgnoresChecksAndOtherTracks(t *testing.T) {
 	}
 }
 
-func TestOfferAfterRemovalIsRecorded(t *testing.T) {
+func TestModuleOfferedAgainAfterItsRemovalIsRecorded(t *testing.T) {
 	round := EvaluateAll(removalPolicy(nil), ended(fleet.RolloutSucceeded, nil), nil, noon.Add(time.Hour))
 	if len(round.Update) != 1 || round.Update[0].Status.ReleasedAt == nil {
 		t.Errorf("got updates %v, want releasedAt of %s", round.Update, firstRemoval)

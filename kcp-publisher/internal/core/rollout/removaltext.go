@@ -57,8 +57,9 @@ func (p *plan) unapprovedMessage() string {
 	return fmt.Sprintf("waits for the approval of the removal from %d runtimes: see `kcp-publisher removals`", count)
 }
 
-// The publisher decides about the removals of one edit runtime by runtime, in each shard at its own time. The first
-// wave starts settleTime after the last decision. It does not wait if the decisions are more than maxSettleTime apart.
+// If one edit removes a module from several runtimes, the publisher decides about each runtime separately, and each
+// shard decides at a different time. The first wave starts settleTime after the last decision. It does not wait if the
+// decisions are more than maxSettleTime apart.
 const settleTime, maxSettleTime = 5 * time.Second, time.Minute
 
 // isRemovalGrowing reports whether other runtimes can still change the waves of a removal with a percentage or a count,

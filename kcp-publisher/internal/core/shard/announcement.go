@@ -20,7 +20,7 @@ type Announcement struct {
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
 	// Rollouts that these objects require. State is empty while publishing has stopped because of a Git commit, so that
-	// shards of older program versions, which ignore the field Held, also stop.
+	// shards of program versions without the field Held also stop.
 	State string `json:"state"`
 	// Held is the reason why publishing has stopped, or empty. While it is set, shards only renew bundles.
 	Held string `json:"held,omitempty"`

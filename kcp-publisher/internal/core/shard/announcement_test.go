@@ -90,10 +90,10 @@ func TestDelayedAnnouncementDoesNotReplaceANewerOne(t *testing.T) {
 		a    Announcement
 		want bool
 	}{
-		"older announcement":              {Announcement{Holder: "one", Number: 7}, false},
-		"same announcement":               {newer, true},
-		"newer announcement":              {Announcement{Holder: "one", Number: 9}, true},
-		"announcement of another planner": {Announcement{Holder: "two", Number: 1}, true},
+		"older announcement":                {Announcement{Holder: "one", Number: 7}, false},
+		"same announcement":                 {newer, true},
+		"newer announcement":                {Announcement{Holder: "one", Number: 9}, true},
+		"announcement from another planner": {Announcement{Holder: "two", Number: 1}, true},
 	} {
 		if c.a.Supersedes(newer) != c.want {
 			t.Errorf("%s: got %t, want %t", name, !c.want, c.want)

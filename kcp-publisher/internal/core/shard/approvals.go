@@ -44,7 +44,7 @@ func (a Approvals) Encode() (data []byte, digest string, err error) {
 		return nil, "", err
 	}
 	if len(data) > maxEncodedBytes {
-		return nil, "", fmt.Errorf("%d approved removals are too many for one commit: approve the removals of each Kyma",
+		return nil, "", fmt.Errorf("%d approved removals are too many for one commit: approve the removals for each Kyma",
 			len(a.Kymas)+len(a.Modules))
 	}
 	return data, digestOf(data), nil

@@ -30,7 +30,7 @@ func TestForwardedNotificationsAreSentOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestReceivedNotificationsAreNewAndValid(t *testing.T) {
+func TestOnlyNewAndValidNotificationsAreAccepted(t *testing.T) {
 	encode := func(all ...Hints) string {
 		data, err := json.Marshal(all)
 		if err != nil {
@@ -48,16 +48,16 @@ func TestReceivedNotificationsAreNewAndValid(t *testing.T) {
 		want   int
 		newest int64
 	}{
-		"new messages":                 {encode(Hints{3, []string{"one"}}, Hints{4, []string{"two"}}), 0, 2, 4},
-		"one known message":            {encode(Hints{3, []string{"one"}}, Hints{4, []string{"two"}}), 3, 1, 4},
-		"only known messages":          {encode(Hints{3, []string{"one"}}), 3, 0, 3},
-		"invalid runtime":              {encode(Hints{3, []string{"../one", "one", "A b"}}), 0, 1, 3},
-		"too many runtimes":            {encode(many), 0, maxHints, 9},
-		"message that is not JSON":     {"[", 5, 0, 5},
-		"message of another JSON type": {`{"n": 7}`, 5, 0, 5},
-		"oversized message":            {strings.Repeat(" ", maxHintsBytes) + encode(Hints{7, []string{"one"}}), 5, 0, 5},
-		"no message":                   {"[]", 5, 0, 5},
-		"map instead of a list":        {`[{"n": 7, "r": {}}]`, 5, 0, 5},
+		"new messages":                     {encode(Hints{3, []string{"one"}}, Hints{4, []string{"two"}}), 0, 2, 4},
+		"one known message":                {encode(Hints{3, []string{"one"}}, Hints{4, []string{"two"}}), 3, 1, 4},
+		"only known messages":              {encode(Hints{3, []string{"one"}}), 3, 0, 3},
+		"invalid runtime":                  {encode(Hints{3, []string{"../one", "one", "A b"}}), 0, 1, 3},
+		"too many runtimes":                {encode(many), 0, maxHints, 9},
+		"message that is not JSON":         {"[", 5, 0, 5},
+		"message with the wrong JSON type": {`{"n": 7}`, 5, 0, 5},
+		"oversized message":                {strings.Repeat(" ", maxHintsBytes) + encode(Hints{7, []string{"one"}}), 5, 0, 5},
+		"no message":                       {"[]", 5, 0, 5},
+		"map instead of a list":            {`[{"n": 7, "r": {}}]`, 5, 0, 5},
 	} {
 		if got, newest := NewHints(c.text, c.last); len(got) != c.want || newest != c.newest {
 			t.Errorf("%s: got %d runtimes and number %d, want %d and %d", name, len(got), newest, c.want, c.newest)

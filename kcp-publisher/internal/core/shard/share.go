@@ -52,7 +52,7 @@ func (s Share) IsReconciled(kyma map[string]string, runtime string) bool {
 }
 
 // Others returns a selector that matches all Kymas that no shard reconciles, and possibly more Kymas. It does not match
-// Kymas with the label of a wrong shard, because the planner corrects this label.
+// Kymas with a wrong shard label, because the planner corrects this label.
 func (s Share) Others() labels.Selector {
 	if s.HasSelector() || s.Count < 2 {
 		return labels.Everything()

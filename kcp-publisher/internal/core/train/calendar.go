@@ -77,9 +77,9 @@ func (c *calendar) parseLocal(text string) (first, last time.Time, err error) {
 }
 
 // localTimes returns the first and last time at which the clocks of the calendar's time zone show the date and time in
-// wall. These differ in the repeated hour at the end of daylight saving time. If the clocks skip the time, for example
-// at midnight in zones where daylight saving time begins at midnight, both are the end of the skipped period. time.Date
-// alone could return a time on the day before.
+// wall. The two times differ in the hour that is repeated at the end of daylight saving time. If the clocks skip the
+// time, for example at midnight in zones where daylight saving time begins at midnight, both are the end of the skipped
+// period. time.Date alone could return a time on the day before.
 func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	inZone := func(location *time.Location, t time.Time) time.Time {
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, location)
@@ -94,7 +94,8 @@ func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	}
 	first, last = at, at
 	_, offset := at.Zone()
-	// If the offset does not change in one direction, start or end is zero, and the result of the loop stays the same.
+	// If the offset never changes before or after this time, start or end is zero. The loop then does not change the
+	// result for it.
 	for _, neighbor := range []time.Time{start.Add(-time.Second), end} {
 		_, other := neighbor.In(c.zone).Zone()
 		again := at.Add(time.Duration(offset-other) * time.Second)

@@ -18,7 +18,7 @@ type chain struct {
 	*inputIndex
 	policy *fleet.PromotionPolicy
 	module string
-	// meta is the module's ModuleReleaseMeta. It is nil if none or several exist.
+	// meta is the module's ModuleReleaseMeta. It is nil if the module has none or several.
 	meta     *v1beta2.ModuleReleaseMeta
 	calendar *calendar
 	// invalid describes the problems of the policy's spec, or is empty.
@@ -33,8 +33,7 @@ type waitCondition struct {
 }
 
 // planModule adds the module's status and due promotions to out. If the module does not have a ModuleReleaseMeta, the
-// status keeps the module's versions, so that planModule can detect later that a channel was set back to an older
-// version.
+// status keeps the recorded versions. A later call can then detect that a channel was set back to an older version.
 func (c *chain) planModule(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions(), Removed: c.removedVersions()}
 	if c.meta == nil {
@@ -128,7 +127,7 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 
 func (p Promotion) dueMessage() string {
 	if p.ByCommand {
-		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags of the Git repository", p.Policy)
+		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags for the Git repository", p.Policy)
 	}
 	return "the publisher promotes the version next"
 }
@@ -197,7 +196,7 @@ func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, count
 	}
 	if !counted {
 		waits = append(waits, waitCondition{
-			fleet.WaitFleetUnknown, "the publisher does not know all runtimes of channel " + entry.Channel,
+			fleet.WaitFleetUnknown, "the publisher does not know all runtimes in channel " + entry.Channel,
 		})
 	}
 	return waits
@@ -239,7 +238,7 @@ func (c *chain) unmetConditions(
 			waits,
 			waitCondition{
 				fleet.WaitTooFewRuntimes,
-				fmt.Sprintf("%d runtimes of channel %s are ready with the version, minRuntimes is %d", entry.Ready,
+				fmt.Sprintf("%d runtimes in channel %s are ready with the version, minRuntimes is %d", entry.Ready,
 					channel.Name, least),
 			},
 		)

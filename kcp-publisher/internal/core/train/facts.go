@@ -19,7 +19,7 @@ type Counts struct {
 	// Version is the version that the channel offers.
 	Version string
 	// Ready counts the runtimes that are not silent and report the module as ready in Version. Failed counts the runtimes
-	// that report an error of the module in Version.
+	// that report an error for the module in Version.
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version of the module or does not contain the module.
 	Behind int32
@@ -61,8 +61,8 @@ func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string, isReporting bool) 
 			continue
 		}
 		switch {
-		// If the report is about the newest bundle, an error in another version means that the runtime could not apply
-		// this version.
+		// If the report is about the newest bundle, an error in a different version means that the runtime could not
+		// apply c.Version.
 		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
 		case m.Version == c.Version && m.State == v1beta2.StateReady && isReporting:
@@ -81,14 +81,14 @@ func (c *chain) failedChecksMessage(entry *fleet.TrainVersion, counts Counts) st
 		for _, wave := range newest.Status.Waves {
 			for _, check := range wave.Checks {
 				if check.Failed > 0 {
-					return fmt.Sprintf("rollout %s: check %s failed in %d runtimes of wave %s", newest.Name, check.Name,
+					return fmt.Sprintf("rollout %s: check %s failed in %d runtimes in wave %s", newest.Name, check.Name,
 						check.Failed, wave.Name)
 				}
 			}
 		}
 	}
 	if counts.FailedChecks > 0 {
-		return fmt.Sprintf("checks failed in %d runtimes of channel %s", counts.FailedChecks, entry.Channel)
+		return fmt.Sprintf("checks failed in %d runtimes in channel %s", counts.FailedChecks, entry.Channel)
 	}
 	return ""
 }

@@ -20,8 +20,8 @@ func readyStart(entry *fleet.TrainVersion) time.Time {
 }
 
 // measureReadyTime pauses the waiting time of a version while too few of its runtimes are ready. enough is true if
-// enough runtimes are known to be ready. A pause moves the start of the waiting time forward when it ends, so that the
-// status does not change during a pause or between two pauses.
+// enough runtimes are known to be ready. When a pause ends, the start of the waiting time moves forward by the length
+// of the pause, so that the status does not change during a pause or between two pauses.
 //
 // A pause begins at a full second before now and moves the start to a full second after now, so that a version is never
 // promoted too early.

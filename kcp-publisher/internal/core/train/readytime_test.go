@@ -63,8 +63,8 @@ func TestWaitingTimePausesWhileTooFewRuntimesAreReady(t *testing.T) {
 	at(18*day+time.Hour, 3, fleet.WaitDue, "")
 }
 
-// A publisher of an earlier release did not record pauses.
-func TestEarlierWaitingTimeStaysAfterAnUpgrade(t *testing.T) {
+// A publisher from an earlier release did not record pauses.
+func TestRecordedWaitingTimeStaysAfterAnUpgrade(t *testing.T) {
 	in := due()
 	in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 2}
 	out := Plan(in)[0]

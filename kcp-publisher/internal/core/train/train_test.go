@@ -30,7 +30,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 		"version that meets all conditions is due": {
 			reason: fleet.WaitDue, due: true, message: "the publisher promotes the version next",
 		},
-		"version of a Git commit is promoted by command": {
+		"version from a Git commit is promoted by command": {
 			change: func(in *Input) {
 				in.Metas[0].Annotations = map[string]string{v1beta2.AnnotationGitCommit: "e28bd21"}
 			},
@@ -254,7 +254,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 		"version waits in a channel without runtimes": {
 			change:  func(in *Input) { delete(in.Fleet, inFast) },
 			reason:  fleet.WaitTooFewRuntimes,
-			message: "0 runtimes of channel fast are ready with the version, minRuntimes is 3",
+			message: "0 runtimes in channel fast are ready with the version, minRuntimes is 3",
 		},
 		"version with more failures than maxFailurePercent": {
 			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 8, Failed: 1} },
@@ -275,7 +275,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			change: func(in *Input) {
 				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 99, Failed: 1, FailedChecks: 1}
 			},
-			reason: fleet.WaitCheckFailed, message: "checks failed in 1 runtimes of channel fast",
+			reason: fleet.WaitCheckFailed, message: "checks failed in 1 runtimes in channel fast",
 		},
 		"version whose rollout recorded a failed check": {
 			change: func(in *Input) {
@@ -286,7 +286,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 				in.Rollouts = []fleet.Rollout{r}
 			},
 			reason:  fleet.WaitCheckFailed,
-			message: "rollout keda-fast-3: check latency failed in 1 runtimes of wave canary",
+			message: "rollout keda-fast-3: check latency failed in 1 runtimes in wave canary",
 		},
 		"failed check of another version is ignored": {
 			change: func(in *Input) {

@@ -98,7 +98,7 @@ func TestDamagedStateFileIsAnError(t *testing.T) {
 	}
 }
 
-func TestStateFileCanBeLinkButNotDirectory(t *testing.T) {
+func TestStateFileCanBeASymlinkButNotADirectory(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "volume.json"), filepath.Join(dir, "published.json")
 	if err := open(t, path, "a").Close(); err != nil {

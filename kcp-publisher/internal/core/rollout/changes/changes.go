@@ -78,7 +78,7 @@ func failedChecks(before, after fleet.RolloutStatus) (all []Change) {
 			if c.Failed <= failed[[2]string{w.Name, c.Name}] {
 				continue
 			}
-			note := fmt.Sprintf("check %s failed in %d of %d runtimes of wave %s, which maxFailures allows", c.Name,
+			note := fmt.Sprintf("check %s failed in %d of %d runtimes in wave %s, which maxFailures allows", c.Name,
 				c.Failed, w.Total, w.Name)
 			if listed := failuresOf(after, w.Name, c.Name); len(listed) > 0 {
 				note += ": " + strings.Join(listed, ", ")

@@ -22,7 +22,7 @@ func TestFailedCheckWithinMaxFailuresIsReportedOnce(t *testing.T) {
 	const going = fleet.RolloutProgressing
 	one := status(going, 1, 0, failure("r-1", "latency"))
 	two := status(going, 2, 1, failure("r-1", "latency"), failure("r-2", "latency"), failure("r-3", "latency-2"))
-	const inTwo = "check latency failed in 2 of 40 runtimes of wave canary, which maxFailures allows: r-1 (0.9), r-2 (0.9)"
+	const inTwo = "check latency failed in 2 of 40 runtimes in wave canary, which maxFailures allows: r-1 (0.9), r-2 (0.9)"
 	many := make([]fleet.RuntimeFailure, 10)
 	for i := range many {
 		many[i] = failure(fmt.Sprint("r-", i), "latency")
@@ -33,21 +33,21 @@ func TestFailedCheckWithinMaxFailuresIsReportedOnce(t *testing.T) {
 	}{
 		"first failure": {
 			status(going, 0, 0), one,
-			[]string{"check latency failed in 1 of 40 runtimes of wave canary, which maxFailures allows: r-1 (0.9)"},
+			[]string{"check latency failed in 1 of 40 runtimes in wave canary, which maxFailures allows: r-1 (0.9)"},
 		},
 		"same failure": {one, one, nil},
 		"more failures": {
 			one, two, []string{
-				inTwo, "check latency-2 failed in 1 of 40 runtimes of wave canary, which maxFailures allows: r-3 (0.9)",
+				inTwo, "check latency-2 failed in 1 of 40 runtimes in wave canary, which maxFailures allows: r-3 (0.9)",
 			},
 		},
 		"fewer failures": {two, one, nil},
 		"many failures": {
-			two, status(going, 30, 1, many...), []string{"check latency failed in 30 of 40 runtimes of wave canary, which " +
+			two, status(going, 30, 1, many...), []string{"check latency failed in 30 of 40 runtimes in wave canary, which " +
 				"maxFailures allows: r-0 (0.9), r-1 (0.9), r-2 (0.9), r-3 (0.9), r-4 (0.9) and 25 more"},
 		},
 		"wave that failed":         {one, status(fleet.RolloutRollingBack, 2, 0), nil},
-		"failure of the last wave": {one, status(fleet.RolloutSucceeded, 2, 0, two.Failures[:2]...), []string{inTwo}},
+		"failure in the last wave": {one, status(fleet.RolloutSucceeded, 2, 0, two.Failures[:2]...), []string{inTwo}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
