@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// withoutEvent returns Changes without the initial event of NewChanges.
+// withoutEvent returns Changes without the initial event from NewChanges.
 func withoutEvent() *Changes { return &Changes{rereads: make(chan event.GenericEvent, 1)} }
 
 func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {

@@ -117,8 +117,8 @@ func (h *history) removeRoots(from int64) {
 	}
 }
 
-// forgeRoot replaces the root of trust that follows the agent's current version with a copy that also lists an
-// attacker's key.
+// forgeRoot replaces the next root of trust after the agent's current version with a copy that also lists an attacker's
+// key.
 func (h *history) forgeRoot() {
 	draft, err := h.raw[h.model.version-1].Draft(h.now.AddDate(1, 0, 0))
 	h.must(err)
@@ -132,7 +132,7 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot replaces the root of trust that follows the agent's current version with a different version.
+// exchangeRoot replaces the next root of trust after the agent's current version with another version.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)

@@ -110,7 +110,7 @@ func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 const holdReasonDelay = 30 * time.Second
 
 // holdReason returns the reason why publishing has stopped while a Git commit is being applied. changing is the time
-// since it stopped. If this is shorter than holdReasonDelay, holdReason returns "".
+// since publishing stopped. If this time is shorter than holdReasonDelay, holdReason returns "".
 func (k *Kymas) holdReason(changing time.Duration) string {
 	switch {
 	case changing < holdReasonDelay:

@@ -22,7 +22,7 @@ type PlannedGit struct {
 	// newest commit completely applied in the control plane.
 	Compared func() time.Time
 	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last
-	// call of Requested.
+	// call to Requested.
 	Compare   func()
 	Requested func() bool
 	// Holding returns the reason why publishing has stopped, or "".

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestReportsWaitAfterManyBundles notifies the publisher about a new report of a runtime that has recently received
+// TestReportsWaitAfterManyBundles notifies the publisher about a new report from a runtime that has recently received
 // many bundles. Each report can cause another bundle, so the publisher must not read the report yet.
 func TestReportsWaitAfterManyBundles(t *testing.T) {
 	w, asked := atRest(t, 2)

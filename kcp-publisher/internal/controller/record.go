@@ -51,8 +51,8 @@ func (k *Kymas) writeStatus(ctx context.Context, before, after *v1beta2.Kyma) er
 	return nil
 }
 
-// patchStatus writes a Kyma's status. All status writes use it. If the API server rejects the status, patchStatus
-// writes a status with the error.
+// patchStatus writes a Kyma's status. Every status write must use patchStatus. If the API server rejects the status,
+// patchStatus writes a status with the error.
 func (k *Kymas) patchStatus(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	err = k.replaceStatus(ctx, before, after)
 	if isUnwritable(err) {

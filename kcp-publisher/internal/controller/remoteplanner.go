@@ -120,8 +120,7 @@ func (p *RemotePlanner) unannouncedFor() time.Duration {
 	return time.Since(p.unplannedSince)
 }
 
-// heldFor returns for how long the planner has stopped publishing because of a commit, or 0 if publishing is not
-// stopped.
+// heldFor returns how long the planner has stopped publishing because of a commit, or 0 if publishing is not stopped.
 func (p *RemotePlanner) heldFor() time.Duration {
 	if p == nil {
 		return 0

@@ -107,7 +107,7 @@ func shareSlice[E any](s *Slimmer, kind partKind, part []E, keep func([]E) []E) 
 	return shareContent(s, kind, memo.Encode(part), part, keep)
 }
 
-// shareContent is like shareSlice, and identifies a part that is not empty by its content.
+// shareContent is like shareSlice, but identifies a non-empty part by its content.
 func shareContent[E any](s *Slimmer, kind partKind, content []byte, part []E, keep func([]E) []E) []E {
 	key, isSmall := hashPart(kind, content)
 	if !isSmall {

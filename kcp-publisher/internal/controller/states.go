@@ -86,7 +86,7 @@ type FleetMetrics struct {
 type metricsPart struct {
 	all   *FleetMetrics
 	fleet *fleetstate.Fleet
-	// isReady returns true once it is known which Kymas have pending work. If it is nil, this is never known.
+	// isReady returns true after the Kymas with pending work are known. If isReady is nil, they are never known.
 	isReady func() bool
 }
 

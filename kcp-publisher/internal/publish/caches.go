@@ -37,7 +37,7 @@ func (p *Publisher) changesBetween(before, after *plan.PublishedBundle) *plan.Ch
 }
 
 // maxOpenedBytes limits the memory for cached desired states. Decoded states need several times as much memory as their
-// documents, so the documents' size is not sufficient.
+// documents, so a limit on the documents' size is not sufficient.
 const maxOpenedBytes = 64 << 20
 
 // decodedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process

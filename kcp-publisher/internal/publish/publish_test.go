@@ -305,7 +305,7 @@ func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 	}
 }
 
-// IsSettled must check shared documents, because the call of Publish that follows does not read the registry again.
+// IsSettled must check shared documents, because the next call to Publish does not read the registry again.
 func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)

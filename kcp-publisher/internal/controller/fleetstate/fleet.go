@@ -323,7 +323,7 @@ func (r Report) ContentDigest() digest.Digest {
 	return r.Accepted.Content
 }
 
-// ArrivalTime returns the arrival time of a newly accepted report. status is the status in the runtime's Kyma.
+// ArrivalTime returns the arrival time of a newly accepted report. status is the field status.runtime of the Kyma.
 func (r Report) ArrivalTime(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
 	if last := r.Accepted; last != nil && IsSameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
 		return r.ArrivedAt // the same report, encoded in another way

@@ -77,8 +77,8 @@ type Board struct {
 	ownAnnouncement *shard.Announcement
 	wrote           int64
 	written         time.Time
-	// comparisons counts this process's requests for a comparison with Git. compared is true if any process has requested
-	// a comparison since the last call of ComparisonRequested.
+	// comparisons counts this process's requests for a comparison with Git. compared is true if any process has
+	// requested a comparison since the last call to ComparisonRequested.
 	comparisons int64
 	compared    bool
 	hints       outbox

@@ -28,7 +28,7 @@ type outbox struct {
 }
 
 // Hint notifies the other processes that a runtime may have sent a new report. Hint only stores the hint, and the loop
-// of Start sends it, so Hint does not block.
+// in Start sends it, so Hint does not block.
 func (b *Board) Hint(runtime string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

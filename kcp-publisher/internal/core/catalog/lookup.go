@@ -258,7 +258,7 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 				"module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if o := s.metas[t.module]; o != nil {
-		// A request with another name must not bypass the visibility rules in the module's ModuleReleaseMeta.
+		// A request that uses an alias must not bypass the visibility rules in the module's ModuleReleaseMeta.
 		if err := o.checkRequest(kyma); err != nil {
 			return Choice{},
 				reason.Errorf(reason.ModuleNotOffered, "module %s is an alias for a module that is not available: %v",

@@ -286,8 +286,8 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the references to values that at least one module uses and that are defined, sorted. A
-// reference is invalid if its value has a different type.
+// DefinedValues returns the references that at least one module uses and whose values are defined, sorted. A reference
+// is invalid if its value has a different type.
 func (s *Snapshot) DefinedValues(values bundle.Values) (usable, invalid []bundle.ValueRef) {
 	for ref := range s.valueRefs {
 		value, defined := values[ref.Name()]

@@ -306,8 +306,8 @@ func (k *kymaState) firstProcessing() (*v1beta2.ModuleStatus, time.Time) {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// The condition may be False because another module was not ready before this one. Start no earlier than the latest
-	// bundle.
+	// The condition may be False because another module was not ready before this one. Therefore, start no earlier than
+	// the latest bundle.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}

@@ -160,9 +160,9 @@ func (w *world) failed(err error) *world {
 	return w
 }
 
-// asks requests module m and adds the problems from resolving it to the facts. The catalog contains module keda and
-// the beta module beta. Channel regular of keda has version 1.0.0. Channel fast has version 1.1.0, but this version
-// has no ModuleTemplate.
+// asks requests module m and adds the problems from resolving it to the facts. The catalog contains module keda and the
+// beta module beta. keda has version 1.0.0 in channel regular and version 1.1.0 in channel fast, but version 1.1.0 has
+// no ModuleTemplate.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.ComponentRef]resolve.Content, changes ...func(*resolve.Request),
 ) *world {

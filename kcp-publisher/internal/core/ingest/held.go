@@ -140,8 +140,8 @@ func reportedModules(
 	return modules, reasons.sorted(), len(updated) > 0
 }
 
-// modulesWithoutBundle returns the modules of the status after, with the states in a report that arrived although the
-// publisher could not publish a bundle.
+// modulesWithoutBundle returns the modules in after, with the states from a report that arrived while the publisher
+// could not publish a bundle.
 func modulesWithoutBundle(
 	before, after v1beta2.KymaStatus, reasons []v1beta2.ModuleReasons, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, why []v1beta2.ModuleReasons) {

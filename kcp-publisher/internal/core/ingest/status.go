@@ -388,7 +388,7 @@ func troubleState(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// statePrecedence lists the states from worst to best, in the order of lifecycle-manager.
+// statePrecedence lists the states from worst to best, in lifecycle-manager's order.
 var statePrecedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }

@@ -27,9 +27,9 @@ type Difference struct {
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unread lists the runtimes whose bundles could not be read, sorted.
 	Unread []Unread `json:"unread,omitempty"`
-	// WithoutKyma lists the runtimes in the registry that are not compared because they have no Kyma, sorted. A Kyma may
-	// have been deleted, or another control plane manages the runtime. WithoutKymaProblem is the reason if they are
-	// unknown.
+	// WithoutKyma lists the runtimes in the registry that are not compared because they have no Kyma, sorted. A Kyma
+	// may have been deleted, or another control plane manages the runtime. If these runtimes are unknown,
+	// WithoutKymaProblem is the reason.
 	WithoutKyma        []string `json:"withoutKyma,omitempty"`
 	WithoutKymaProblem string   `json:"withoutKymaProblem,omitempty"`
 }

@@ -117,7 +117,7 @@ func (c Content) imagesOn(kubernetes string) []string {
 	return c.Images
 }
 
-// Merge adds the images from another bundle with the same module version. The result has the Problem of other.
+// Merge adds the images from another bundle with the same module version. The result has other's Problem.
 func (c Content) Merge(other Content) Content {
 	merged := Content{Images: union(c.Images, other.Images), Problem: other.Problem}
 	for _, differing := range []map[string][]string{c.Kubernetes, other.Kubernetes} {

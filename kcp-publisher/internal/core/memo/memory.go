@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Encode returns the JSON of a value for the key or the size of a cache entry. The value must consist of plain data.
+// Encode returns a value as JSON. Caches use the result as a key, or to measure the size of an entry. The value must
+// consist of plain data.
 func Encode(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -280,8 +280,8 @@ func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
-// isSharedNamespace reports whether a namespace is not owned by a single module, such as kyma-system or default. The
-// agent never deletes such a namespace.
+// isSharedNamespace reports whether several modules can use a namespace, such as kyma-system or default. The agent
+// never deletes such a namespace.
 func isSharedNamespace(o *unstructured.Unstructured) bool {
 	return o.GetName() == AgentNamespace || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
 }

@@ -244,7 +244,7 @@ type statements struct {
 	rolledBackFrom map[string]string
 }
 
-// lastStatements returns the removals and rollbacks of the last bundle. If that bundle is not available, it returns
+// lastStatements returns the removals and rollbacks in the last bundle. If that bundle is not available, it returns
 // those in the Kyma's status.
 func (a Adoption) lastStatements(remembered *RecordedBundle) statements {
 	switch {

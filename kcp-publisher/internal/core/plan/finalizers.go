@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns the finalizer of lifecycle-manager on an object, or "". If lifecycle-manager must
-// delete the Manifests of a module before the object, it also returns the module.
+// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object, or "". If lifecycle-manager must delete
+// a module's Manifests before the object, module is the module's name.
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
 // its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.

@@ -158,7 +158,7 @@ const (
 	ReasonContentChanged Reason = "ContentChanged"
 	// ReasonCatalogChanged means that the catalog that is published to the runtime changed.
 	ReasonCatalogChanged Reason = "CatalogChanged"
-	// ReasonValuesChanged means that a runtime value that the modules use changed.
+	// ReasonValuesChanged means that the modules use a runtime value that changed.
 	ReasonValuesChanged Reason = "ValuesChanged"
 	// ReasonRemovalAdded means that the new bundle removes a module that the last bundle does not remove.
 	ReasonRemovalAdded Reason = "RemovalAdded"

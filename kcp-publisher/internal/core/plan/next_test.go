@@ -266,7 +266,7 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 		t.Fatalf("got reason %q, sequence %d of epoch %d, want %s, %d of epoch 2", reason, predicate.Sequence,
 			predicate.Epoch, ReasonEpochChanged, noon.UnixMilli())
 	}
-	// The Kyma's status has not been updated yet and still contains a bundle of the old epoch.
+	// The Kyma's status has not been updated yet and still contains a bundle from the old epoch.
 	last := &PublishedBundle{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
 	if predicate, reason := NextBundle(after(last),
 		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r,

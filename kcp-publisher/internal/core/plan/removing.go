@@ -22,8 +22,7 @@ type NewRemovals struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
-	// Unrecorded lists the modules in Modules that only the runtime's report contains, but not the last bundle or the
-	// Kyma's status.
+	// Unrecorded lists the modules in Modules that are known only from the runtime's report.
 	Unrecorded []string
 	// Unverified lists additional modules that the runtime's request does not contain, although this request may be
 	// outdated. The bundle keeps these modules until the request is verified.

@@ -39,8 +39,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// Check this even if the key is revoked, because an attacker who stole the key may also have the token that
-		// enrolled it.
+		// Check the token even if the key is revoked, because an attacker who stole the key may also have the token
+		// that enrolled it.
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}

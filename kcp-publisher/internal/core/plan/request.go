@@ -317,8 +317,8 @@ func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomySetting disables autonomy for a runtime that cannot request modules, because its agent would otherwise apply
-// the request in its own Kyma.
+// autonomySetting disables autonomy for a runtime that cannot request modules. Otherwise, the agent would apply the
+// request in the runtime's own Kyma.
 func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
 	if kyma.Labels[v1beta2.LabelSync] == v1beta2.False {
 		return ""

@@ -16,7 +16,7 @@ import (
 // reports.
 const MaxUnrecorded = 24 * time.Hour
 
-// recordTolerance is the additional time within which a publisher may still update the report time.
+// recordTolerance is added to MaxUnrecorded, because a publisher may update the report time late.
 const recordTolerance = time.Hour
 
 // ReceivedReport contains the creation and arrival times of a report that a publisher accepted.

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout/readings"
 )
 
-// Agents run the checks of a wave for at least minCheckFor.
+// Agents run a wave's checks for at least minCheckFor.
 const minCheckFor = 10 * time.Minute
 
 // A message about checks lists at most maxListed runtimes.
@@ -39,7 +39,7 @@ func checksByWave(course fleet.Course) []WaveChecks {
 	return all
 }
 
-// checkFor returns how long agents run the checks of a wave.
+// checkFor returns how long agents run a wave's checks.
 func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }

@@ -125,7 +125,7 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 	}
 }
 
-// With maxIncreasePercent, the check fails in a runtime whose value is lower than that of another runtime.
+// With maxIncreasePercent, the check fails in a runtime whose value is lower than another runtime's value.
 func TestWorstValueBelongsToAFailedRuntime(t *testing.T) {
 	spec := checkedWaves()
 	busy := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.9", Before: "0.9"}
@@ -162,7 +162,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	}
 }
 
-// An earlier rollout has updated the runtime, so its agent has not run the checks of the current rollout.
+// An earlier rollout has updated the runtime, so its agent has not run the current rollout's checks.
 func TestMissingMeasurementsDoNotProveAWave(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)

@@ -83,8 +83,8 @@ func (g *Gate) findDecision(runtime string) (Decision, bool) {
 }
 
 // Decide returns the Decision for a runtime. own is the runtime's current version. A new runtime does not get the
-// promoted version. A runtime with a newer version than the last good version keeps it. A Decision is a rollback only
-// if ReplacedVersion is set.
+// promoted version. A runtime whose version is newer than the last good version keeps its version. A Decision is a
+// rollback only if ReplacedVersion is set.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.findDecision(runtime)
 	switch {
@@ -156,7 +156,7 @@ func (g *Gate) isSameGate(other *Gate) bool {
 	return g.isOpen && other.isOpen && g.to == other.to && g.finishedAt.Equal(other.finishedAt)
 }
 
-// HasSameDecisions reports whether g and others make the same decisions and wait for the reports of the same runtimes.
+// HasSameDecisions reports whether g and others make the same decisions and wait for reports from the same runtimes.
 func (g Gates) HasSameDecisions(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.isOpen == b.isOpen &&

@@ -18,14 +18,14 @@ var kedaRemoval = Track{Module: "keda", Channel: "regular", IsRemoval: true}
 
 const firstRemoval = "keda-regular-removed-1"
 
-// losing is a runtime whose removal was allowed at the time decided.
+// losing returns a runtime that loses the module. decided is the time at which the publisher allowed the removal.
 func losing(id, stage string, decided time.Time) Runtime {
 	r := at(id, stage, "1.0.0")
 	r.RemovalDecidedAt = decided
 	return r
 }
 
-// without is a runtime from which a rollout removed the module. It reports this state for the module.
+// without returns a runtime from which a rollout removed the module. It reports this state for the module.
 func without(id, stage, rollout string, state v1beta2.State) Runtime {
 	r := at(id, stage, fleet.VersionRemoved)
 	r.State, r.IsCurrent = state, state != ""
