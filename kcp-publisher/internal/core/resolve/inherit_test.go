@@ -102,7 +102,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 			[]string{"warden@1.1.0 mandatory",
 				"Warning OlderVersionAsked: module warden stays at version 1.1.0: lifecycle-manager installed " +
 					"1.0.0, which is older"}, ""},
-		"Module returned to lifecycle-manager before, during a waiting upgrade": {usualWorld().has("keda", "1.1.0").
+		"Module that was returned to lifecycle-manager while its upgrade waited": {usualWorld().has("keda", "1.1.0").
 			returned("keda", "1.1.0").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, ""},
 		"Module without a ModuleReleaseMeta": {

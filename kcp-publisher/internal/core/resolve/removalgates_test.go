@@ -53,7 +53,7 @@ func TestRolloutDecidesAboutRemovals(t *testing.T) {
 		},
 		"module without its ModuleTemplate cannot be restored": {
 			usualWorld(), []func(*world){hide, restores, func(w *world) { w.templates = w.templates[1:] }},
-			[]string{"Warning TemplateMissing: module keda: version 1.0.0 of channel \"regular\" has no ModuleTemplate: " +
+			[]string{"Warning TemplateMissing: module keda: version 1.0.0 in channel \"regular\" has no ModuleTemplate: " +
 				"add keda-1.0.0"}, "",
 		},
 		"module without its ModuleReleaseMeta cannot be restored": {
