@@ -101,9 +101,9 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 }
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons for their
-// problems. runtime contains the bundle in the facts and the history. If the report is about a different module version,
-// the module can only get a worse state. If the last attempt to resolve a module failed, the module keeps its state.
-// changed is true if a module differs from the previous status.
+// problems. runtime contains the bundle in the facts and the history. If the report is about a different module
+// version, the module can only get a worse state. If the last attempt to resolve a module failed, the module keeps its
+// state. changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, runtime *v1beta2.RuntimeStatus, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
