@@ -37,7 +37,8 @@ type Result struct {
 }
 
 // Apply reads an object, applies the action, patches the object and creates an Event. If the action does not change the
-// object, Apply does nothing else. by is the user name in the Event, or empty. Apply retries after a conflict.
+// object, Apply neither patches the object nor creates an Event. by is the user name in the Event, or empty. Apply
+// retries after a conflict.
 func Apply[T any, P interface {
 	*T
 	client.Object

@@ -67,7 +67,7 @@ func TestActionWithoutChangeCreatesNoEvent(t *testing.T) {
 	}
 }
 
-func TestActionSucceedsWithoutTheRightToCreateEvents(t *testing.T) {
+func TestActionSucceedsWithoutPermissionToCreateEvents(t *testing.T) {
 	api := apiWith(
 		t,
 		interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {

@@ -96,7 +96,7 @@ func Abort() Rollout {
 }
 
 // Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. Undo returns an error if
-// all contains a newer rollout of the same module and channel.
+// one of them is newer than this rollout and has the same module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {
@@ -117,7 +117,7 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 }
 
 // Retry repeats a rollout that was stopped or rolled back. all contains the existing rollouts. Retry returns an error
-// if all contains a newer rollout of the same module and channel.
+// if one of them is newer than this rollout and has the same module and channel.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {

@@ -108,7 +108,7 @@ func EndCheckRun(id string) Runtime {
 	}}
 }
 
-// Revoke revokes the current key for a runtime's agent.
+// Revoke revokes the current key of a runtime's agent.
 func Revoke() Runtime {
 	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
 		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {

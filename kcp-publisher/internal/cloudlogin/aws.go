@@ -14,14 +14,14 @@ import (
 	"github.com/fluxcd/pkg/auth/aws"
 )
 
-// awsLibrary calls the AWS SDK with a given HTTP client. The embedded interface is nil, because a login uses only these
-// methods.
+// awsLibrary calls the AWS SDK with a given HTTP client. The embedded interface is nil, because a login calls only the
+// methods that awsLibrary defines.
 type awsLibrary struct {
 	aws.Implementation
 	client *http.Client
 }
 
-// LoadDefaultConfig finds AWS credentials. Later options take precedence.
+// LoadDefaultConfig finds AWS credentials. It appends its own options, so that they override the caller's.
 func (a awsLibrary) LoadDefaultConfig(
 	ctx context.Context, options ...func(*config.LoadOptions) error,
 ) (sdk.Config, error) {
@@ -38,7 +38,7 @@ func (a awsLibrary) LoadDefaultConfig(
 // GetAuthorizationToken returns the password for ECR.
 func (a awsLibrary) GetAuthorizationToken(ctx context.Context, settings sdk.Config) (any, error) {
 	settings.HTTPClient = a.client
-	// pkg/auth creates the settings without the endpoints in environment variables.
+	// pkg/auth creates the settings without reading endpoints from environment variables.
 	if at := cmp.Or(os.Getenv("AWS_ENDPOINT_URL_ECR"), os.Getenv("AWS_ENDPOINT_URL")); at != "" {
 		settings.BaseEndpoint = &at
 	}

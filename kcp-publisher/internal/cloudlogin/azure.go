@@ -14,15 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cloudauth"
 )
 
-// azureLibrary calls the Azure SDK with a given HTTP client. The embedded interface is nil, because a login uses only
-// these methods.
+// azureLibrary calls the Azure SDK with a given HTTP client. The embedded interface is nil, because a login calls only
+// the methods that azureLibrary defines.
 type azureLibrary struct {
 	azure.Implementation
 	client *http.Client
 }
 
-// NewDefaultAzureCredentialWithoutShellOut returns the first configured identity: from environment variables, the
-// workload, or the machine.
+// NewDefaultAzureCredentialWithoutShellOut returns credentials for the first configured identity: from environment
+// variables, workload identity, or the machine.
 func (a azureLibrary) NewDefaultAzureCredentialWithoutShellOut(
 	*azidentity.DefaultAzureCredentialOptions,
 ) (azcore.TokenCredential, error) {

@@ -1,8 +1,8 @@
 // Package cloudlogin logs in to the registries of cloud providers with the libraries of fluxcd/pkg/auth.
 //
-// The libraries find an identity in the same places as Flux: workload identity, files and variables of the providers'
-// command lines, and the identity of the machine. All their requests use the client of package cloudauth, which limits
-// redirects and addresses.
+// The libraries find an identity in the same places as Flux: workload identity, files and environment variables of the
+// providers' command-line tools, and the machine's identity. The libraries send all requests with package cloudauth's
+// client, which limits redirects and addresses.
 package cloudlogin
 
 import (

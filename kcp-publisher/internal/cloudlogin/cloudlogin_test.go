@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cloudauth/cloudtest"
 )
 
-// withRole, withFederation and withEntra describe the identity of a workload.
+// withRole, withFederation and withEntra set the environment variables that give a workload an AWS, Google or Azure
+// identity.
 func withRole(t *testing.T) {
 	t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a")
 	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", cloudtest.WorkloadToken(t))
@@ -111,7 +112,7 @@ func TestInvalidRefreshTokensAreRefused(t *testing.T) {
 	}
 }
 
-func TestBundleOfAWSSDKIsRefused(t *testing.T) {
+func TestCABundleForAWSSDKIsRefused(t *testing.T) {
 	cloud := cloudtest.Start(t)
 	withRole(t)
 	t.Setenv("AWS_CA_BUNDLE", "/nowhere")

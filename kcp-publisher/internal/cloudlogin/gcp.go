@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cloudauth"
 )
 
-// gcpLibrary calls Google's library with a given HTTP client. The embedded interface is nil, because a login uses only
-// this method.
+// gcpLibrary calls Google's library with a given HTTP client. The embedded interface is nil, because a login calls only
+// the method that gcpLibrary defines.
 type gcpLibrary struct {
 	gcp.Implementation
 	client *http.Client
@@ -63,7 +63,7 @@ func userFile() string {
 
 // metadataSource returns tokens from the metadata server.
 type metadataSource struct {
-	ctx    context.Context // ends with the login, and so does the metadataSource
+	ctx    context.Context // the login's context, because a metadataSource is used only during a login
 	client *http.Client
 }
 

@@ -35,7 +35,8 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	}
 }
 
-// The Kyma's name differs from its runtime ID and equals another runtime's ID. Its namespace is not the default.
+// The test's Kyma is named like another runtime's ID, and is not in the default namespace. Advice that used the runtime
+// ID or omitted the namespace would select the wrong Kyma.
 func TestAdviceContainsTheKymaName(t *testing.T) {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "fleet", Name: "kyma-1", Labels: map[string]string{v1beta2.LabelRuntimeID: "9e3779b1"},

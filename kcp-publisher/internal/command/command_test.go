@@ -170,7 +170,7 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		"--version succeeds":                             {"--version", cli.ExitDone, "v0.0.0-test"},
 		"keys without a subcommand prints its help":      {"keys", cli.ExitDone, "init"},
 		"An unknown command is a usage error":            {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"A command of kubectl is similar to status":      {"get kymas", cli.ExitUsage, "did you mean status?"},
+		"A kubectl command suggests status":              {"get kymas", cli.ExitUsage, "did you mean status?"},
 		"An unknown subcommand of keys is a usage error": {"keys lose", cli.ExitUsage, `unknown command "lose"`},
 		"An unknown flag is a usage error":               {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
 		"An invalid flag value is a usage error":         {"publish --validity soon", cli.ExitUsage, "--validity"},
@@ -231,12 +231,12 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		},
 		"A file that is not a report is refused": {
 			"import-report " + badPolicy + " --to oci-layout:x", cli.ExitRefused,
-			badPolicy + ": not a report file of `skr-agent export-report`: ",
+			badPolicy + ": not a report file from `skr-agent export-report`: ",
 		},
 		"keys floor without a component is a usage error": {
 			"keys floor --keys " + dir, cli.ExitUsage, "expected a component and optionally a version, got 0 arguments",
 		},
-		"keys floor with the name of a module is a usage error": {
+		"keys floor with a module name is a usage error": {
 			"keys floor keda 1.2.0 --keys " + dir, cli.ExitUsage, `component name "keda": must be DOMAIN/PATH`,
 		},
 		"Removing a minimum version that is not set is a failure": {

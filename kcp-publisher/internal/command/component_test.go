@@ -135,7 +135,7 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
+func TestComponentRolePrintsModulePermissions(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "archive")
 	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
 	out := mustRun(t, "component", "role", kedaVersion, "--components", from)

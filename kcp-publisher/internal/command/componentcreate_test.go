@@ -376,7 +376,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	}
 }
 
-func TestChartIsCheckedForCapabilitiesOfFlags(t *testing.T) {
+func TestChartIsCheckedWithCapabilitiesFromFlags(t *testing.T) {
 	chart := t.TempDir()
 	write(t, filepath.Join(chart, "Chart.yaml"),
 		"apiVersion: v2\nname: mailer\nversion: 1.0.0\nkubeVersion: '>= 1.90.0-0'\n")

@@ -64,7 +64,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			[]string{"enroll", "rome", "--keys", dir, "--location", "./fleet", "--dry-run"}, cli.ExitUsage,
 			`--location: location "./fleet" is a folder`,
 		},
-		"a location with the scheme of Helm and a password": {
+		"a location with Helm's scheme and a password": {
 			[]string{"enroll", "rome", "--keys", dir, "--location", "oci://registry.example/fleet", "--registry-password"},
 			cli.ExitDone, `{"auths":{"registry.example":`,
 		},
@@ -86,7 +86,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			[]string{"enroll", "rome", "--keys", filepath.Join(dir, "root.json"), "--location", "registry.example/fleet"},
 			cli.ExitFailed, "not a directory: set --keys to the folder that contains root.json",
 		},
-		"an empty namespace, which would select all": {
+		"an empty namespace, which would select all namespaces": {
 			enroll("rome", "-n", ""), cli.ExitUsage, "--namespace: the value is empty",
 		},
 		"a certificate in a different format": {
@@ -95,7 +95,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		},
 		"an expired token": {enroll("rome", "--token-validity", "0s"), cli.ExitUsage,
 			"--token-validity 0s: must be more than 0"},
-		"a negative validity of the token": {enroll("rome", "--token-validity", "-1h"), cli.ExitUsage,
+		"a negative token validity": {enroll("rome", "--token-validity", "-1h"), cli.ExitUsage,
 			"--token-validity -1h0m0s: must be "},
 		"a folder without keys": {
 			[]string{"enroll", "rome", "--keys", out, "--location", "registry.example/fleet"}, cli.ExitFailed,

@@ -173,7 +173,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	mustRun(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
 	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
 	mustRun(t, "keys", "rotate", "token", "--keys", dir)
-	// The command writes only a draft.
+	// The threshold is two, so one root key signs only a draft.
 	mustRun(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key"))
 	shown := shownKeys(t, dir)
 	for _, k := range []struct {

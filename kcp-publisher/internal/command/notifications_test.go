@@ -63,7 +63,7 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 			[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config},
 			"kyma.example", derived,
 		},
-		"notifications from the host of the registry": {
+		"notifications from the registry's host": {
 			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"},
 			"registry.example", derived,
 		},

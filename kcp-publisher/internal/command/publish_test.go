@@ -198,7 +198,7 @@ func TestMissingComponentAffectsOnlyItsModule(t *testing.T) {
 	}
 }
 
-func TestPublishSkipsOnlyTheKymasAndWatchersAtFault(t *testing.T) {
+func TestPublishSkipsOnlyConflictingKymasAndInvalidWatchers(t *testing.T) {
 	from, keys := fleetFolder(t), keyFolder(t)
 	layout := filepath.Join(t.TempDir(), "layout")
 	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda"))

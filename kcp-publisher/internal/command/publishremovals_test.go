@@ -89,7 +89,7 @@ func TestPublishHoldsRemovalsAboveTheLimits(t *testing.T) {
 	}
 }
 
-func TestPublishCountsRemovalsOfEarlierRuns(t *testing.T) {
+func TestPublishCountsRemovalsFromEarlierRuns(t *testing.T) {
 	from, _, again := publishedFleet(t)
 	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
 	if rows, o := again(); o.code != cli.ExitDone || !slices.Equal(rows[0].Removals, []string{"keda"}) {
@@ -113,7 +113,7 @@ func TestPublishCountsRemovalsOfEarlierRuns(t *testing.T) {
 	}
 }
 
-func TestPublishHoldsRemovalsByTheCatalog(t *testing.T) {
+func TestPublishHoldsRemovalsCausedByTheCatalog(t *testing.T) {
 	from, _, again := publishedFleet(t)
 	catalog := read(t, filepath.Join(from, "catalog.yaml"))
 	hidden := strings.Replace(catalog, "  moduleName: keda\n", "  moduleName: keda\n  beta: true\n", 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
 )
 
-// Clients without credentials must not exceed the memory limit of a container.
-func TestConnectionsFitIntoHalfOfTheMemoryOfTheChart(t *testing.T) {
+// Connections from clients without credentials must not exhaust a container's memory.
+func TestConnectionsFitIntoHalfOfTheChartsMemoryLimit(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "kcp-publisher", "values.yaml"))
 	if err != nil {
 		t.Fatal(err)

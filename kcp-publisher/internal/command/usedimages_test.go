@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// The publisher's image contains no skr-agent, so the program must find the images of charts itself.
+// The publisher's image does not contain skr-agent, so kcp-publisher must render charts itself to find their images.
 func TestPublisherRendersChartsToFindTheirImages(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -24,7 +24,8 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps a runtime's ID to the digest of the bundle that it has applied. The export omits that bundle's blobs.
+	// Since maps a runtime's ID to the digest of the bundle that the runtime has applied. The export omits that
+	// bundle's blobs.
 	Since map[string]digest.Digest
 	// If Images is true, the export includes container images. Platforms selects the platforms for images that are
 	// referenced by tag. Images that are referenced by a digest are exported for all platforms.
@@ -192,8 +193,8 @@ func (g *gatherer) readVerified(
 	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
-// listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
-// newest bundle, because earlier bundles' content may have been deleted from the registry.
+// listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders modules only
+// for the newest bundle, because earlier bundles' content may have been deleted from the registry.
 func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -330,7 +331,8 @@ func (g *gatherer) addRoots(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			// If the registry lacks this old version, agents that need it must be configured with a newer one.
+			// If the registry lacks this old version, agents that need it must be configured with a newer root of
+			// trust.
 			continue
 		}
 		if err != nil {

@@ -186,8 +186,8 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 }
 
 // signList returns an image list's signed manifest. If the registry already contains a signed manifest for the same
-// list, signList returns it, so that a repeated export has the same bytes. If a different list has been signed since
-// then, signList creates a new signature, because an import would refuse the older sequence number.
+// list, signList returns it, so that a repeated export has the same bytes. If a different list was signed after that
+// manifest, signList signs a new manifest, because an import would refuse the old manifest's lower sequence number.
 func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {

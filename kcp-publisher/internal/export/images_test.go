@@ -92,7 +92,7 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 
 // The test exports two runtimes, then one of them, and then both again. The third export must not reuse the first
 // list, because an import would refuse that list as older than the second.
-func TestExportSignsImageListAgainAfterNewerList(t *testing.T) {
+func TestExportDoesNotReuseOlderImageList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	f.publish("ship", f.module("keda", 10, f.host+"/lab/keda:1"))

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
+func TestReportedVersionsUseContentFromReportedBundles(t *testing.T) {
 	f := newFleet(t)
 	keda, mail := inventory.Module{Name: "keda", Version: "1.0.0"}, inventory.Module{Name: "mail", Version: "1.0.0"}
 	gone := inventory.Module{Name: "gone", Version: "1.0.0"}

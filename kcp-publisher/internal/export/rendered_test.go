@@ -186,7 +186,7 @@ func TestUnrenderableOfferIsListedAndExportContinues(t *testing.T) {
 	}
 }
 
-// The authors of charts choose the names of images. A name must not make the publisher connect to its own machine.
+// Chart authors choose image names. An image name must not make the publisher connect to its own machine.
 func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/helper:1", "linux/amd64")

@@ -63,7 +63,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 		return nil, fmt.Errorf("read the output of %s: %w", r.Program, err)
 	}
 	if answer.Refused != "" {
-		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // untrusted text of a chart
+		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // untrusted text from a chart
 	}
 	return answer.Images, nil
 }

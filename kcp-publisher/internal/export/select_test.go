@@ -40,7 +40,7 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 			[]blobNeed{keda, own("berlin")}, nil, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
-		"known blobs are omitted, except the bundles of the file": {
+		"known blobs are omitted, except the bundles' own blobs": {
 			[]blobNeed{keda, own("berlin")},
 			map[string]map[blobPlace]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},

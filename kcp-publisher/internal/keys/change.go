@@ -24,8 +24,8 @@ type WrittenFile struct {
 type InitOptions struct {
 	// Fleet is the fleet's name, or empty to generate one.
 	Fleet string
-	// Epoch is the root of trust's first epoch: 1 for a new fleet. If the root of trust replaces one after its root
-	// keys were lost, Epoch must be higher than the replaced root's epoch.
+	// Epoch is the root of trust's first epoch: 1 for a new fleet. If the new root of trust replaces a root whose keys
+	// were lost, Epoch must be higher than the replaced root's epoch.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int

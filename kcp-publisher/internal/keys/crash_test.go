@@ -344,7 +344,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Older versions of the program wrote a change's files one by one.
+// Program versions without a staging folder wrote a change's files one by one.
 func TestRotationInterruptedInAnOlderVersionIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
@@ -406,7 +406,7 @@ func TestKeyChangesAndReadersWaitForTheLock(t *testing.T) {
 	check(t, f, 3)
 }
 
-// The test creates a directory at the path of a new file.
+// The test creates a directory at the path of a new file, so that the file cannot be moved there.
 func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
@@ -429,7 +429,7 @@ func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	}
 }
 
-// wantInForce checks the error of a change that has taken effect. The error must not wrap a system error, because
+// wantInForce checks the error from a change that has taken effect. The error must not wrap a system error, because
 // commands advise users to retry after some system errors.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()

@@ -98,8 +98,8 @@ func (f Folder) formerRoots(root trust.Root) ([]trust.Root, error) {
 // maxReads limits the attempts to read a folder if another program changes the folder during each attempt.
 const maxReads = 5
 
-// Load reads all of a publisher's keys. If another program changes the folder at the same time, Load reads it again, so
-// that the keys belong together.
+// Load reads all of a publisher's keys. If another program changes the folder at the same time, Load reads all keys
+// again, so that they belong to the same root of trust.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.withSharedLock(ctx, func() error {
 		for range maxReads {
@@ -149,8 +149,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads a role's current key. If the root of trust lists the key in the role's .next file, roleKey returns this
-// key, because a rotation may have been interrupted before it renamed the file.
+// roleKey reads a role's current key. If the root of trust lists the key in the role's .next file, roleKey returns that
+// key, because an interrupted rotation may not have renamed the file yet.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+nextSuffix, data)

@@ -138,8 +138,8 @@ func (f Folder) removeObsolete() error {
 	return nil
 }
 
-// finishInterrupted completes an interrupted change. This includes a change by an older version of the program, which
-// wrote the files one by one.
+// finishInterrupted completes an interrupted change. This includes a change by a program version without a staging
+// folder, which wrote the files one by one.
 func (f Folder) finishInterrupted() error {
 	if err := f.finishStaged(); err != nil {
 		return err

@@ -62,10 +62,10 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 		"runtime never reported": {
 			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
-		"upgraded module with an older Manifest": {
+		"upgraded module with an outdated Manifest": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
-		"older Manifest, channel with a newer version": {
+		"outdated Manifest, channel with a newer version": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "1.7.0", ""},
 		"Manifest has a newer version": {
@@ -106,7 +106,7 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
 		"mandatory module is not in the status": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.1.0", mandatory)}, "", "", ""},
-		"mandatory module with an older Manifest": {
+		"mandatory module with an outdated Manifest": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.0.0", mandatory)}, "", "1.1.0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestStatusAfterAbortContainsNoPublisherFields(t *testing.T) {
 	}
 }
 
-func TestAbortKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
+func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
@@ -190,7 +190,7 @@ func TestAbortKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 		return now, skips
 	}
 
-	t.Log("lifecycle-manager can reconcile the Kyma but not the older Manifest")
+	t.Log("lifecycle-manager can reconcile the Kyma but not the outdated Manifest")
 	now, _ := read()
 	var behind *BehindError
 	_, err := GiveBack(ctx, api, now, offering(t))

@@ -95,10 +95,10 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 		module    string // "name installed -> then: note"
 		obstacle  string
 	}{
-		"channel with a newer version": {
+		"channel with a newer version than installed": {
 			kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ",
 		},
-		"channel with an older version": {kyma: kymaNamed("one"),
+		"channel with an older version than installed": {kyma: kymaNamed("one"),
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Labels[v1beta2.LabelChannel] = "slow"
 			})}, phase: "none",

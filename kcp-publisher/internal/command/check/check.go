@@ -131,7 +131,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	return &root, append(findings, rootKeys(folder)...)
 }
 
-// rootKeys returns a warning for each root key in the key folder, because root keys belong on another machine.
+// rootKeys returns a warning for each root key in the key folder, because root keys must be kept on a separate machine.
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {

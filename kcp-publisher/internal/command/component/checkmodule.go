@@ -111,7 +111,7 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 		if err != nil {
 			return nil, fmt.Errorf("expected a file with checks, or COMPONENT:VERSION: %w", err)
 		}
-		// checks.ParseShipped returns an error for larger files.
+		// Read one byte more than the limit, so that checks.ParseShipped returns an error for a file above the limit.
 		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1))
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err

@@ -223,8 +223,8 @@ func (f *createFlags) capabilities() render.Capabilities {
 	return usual
 }
 
-// refusal returns the error for content that agents or API servers would refuse. For a chart, the agent's decision can
-// depend on its cluster.
+// refusal returns the error for content that agents or API servers would refuse. For a chart, the decision can depend
+// on the agent's cluster.
 func (f *createFlags) refusal(files assemble.Files, err error) error {
 	if errors.Is(err, render.ErrNotRun) {
 		return fmt.Errorf("--from %s: the content was not checked: %w", f.from, err)
@@ -299,8 +299,8 @@ func (f *createFlags) pushComponent(
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleTemplate returns the ModuleTemplate of the version, or nil without --module-template. It also checks the name
-// of the module.
+// moduleTemplate returns the version's ModuleTemplate, or nil without --module-template. It also checks the module
+// name.
 func (f *createFlags) moduleTemplate(name, version string, files assemble.Files) ([]byte, error) {
 	refs, err := files.ValueRefs()
 	if err != nil {

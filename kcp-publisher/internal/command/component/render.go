@@ -21,8 +21,8 @@ func NewRender() *cobra.Command {
 	}
 }
 
-// NewUsedImages returns the hidden command that finds the images of a module. The commands that list images start this
-// program with the command, because a child process has limited time and memory.
+// NewUsedImages returns the hidden command that finds a module's images. Commands that list images run it as a child
+// process, so that they can limit its time and memory.
 func NewUsedImages() *cobra.Command {
 	return &cobra.Command{
 		Use: moduleinput.UsedCommand, Short: "list the images of the module on standard input", Hidden: true,

@@ -48,7 +48,7 @@ func (c *Flags) Scope() string {
 	return c.Namespace
 }
 
-// AddNamespaceFlag adds the flag --namespace. of names the objects in the namespace.
+// AddNamespaceFlag adds the flag --namespace. The argument of completes its help text, such as "the Kymas".
 func AddNamespaceFlag(flags *pflag.FlagSet, into *string, of string) {
 	flags.StringVarP(into, "namespace", "n", DefaultNamespace, "namespace of "+of)
 	cli.RequireValues(flags, "namespace")

@@ -15,12 +15,12 @@ import (
 )
 
 // RuntimeArgument is the argument of a command that names a runtime: a runtime ID, the name of a Kyma, or kyma/NAME.
-// The last form selects a Kyma by its name even if the name is the ID of another runtime. Like kubectl, it also accepts
-// the kind with its group.
+// The last form selects a Kyma by its name even if the name is the ID of another runtime. As in kubectl, the kind can
+// include the API group.
 type RuntimeArgument string
 
 // RuntimeKyma contains the names that an argument can use for a Kyma and its runtime. A Kyma has several runtime IDs if
-// a user has changed its label.
+// a user has changed its runtime ID label.
 type RuntimeKyma struct {
 	Name string
 	IDs  []string

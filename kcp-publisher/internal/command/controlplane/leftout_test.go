@@ -30,7 +30,7 @@ func (r catalogReader) List(_ context.Context, list client.ObjectList, _ ...clie
 	return nil
 }
 
-func TestLeftOutObjectsAreFoundWithoutARequest(t *testing.T) {
+func TestOmittedCatalogObjectsAreFound(t *testing.T) {
 	large := metav1.ObjectMeta{
 		Namespace: "kcp-system", Name: "keda-1.0.0", Annotations: map[string]string{"padding": strings.Repeat("x", 1<<20)},
 	}

@@ -79,7 +79,7 @@ func (c *Flags) Waves(ctx context.Context, args []string) ([]string, error) {
 	return names, nil
 }
 
-// Modules lists the modules of the catalog.
+// Modules lists the modules in the catalog.
 func (c *Flags) Modules(ctx context.Context, _ []string) ([]string, error) {
 	return c.listFromMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
 }

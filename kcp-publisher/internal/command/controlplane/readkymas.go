@@ -52,5 +52,5 @@ func ReadKymas(ctx context.Context, api client.Reader, of KymaSelector) ([]v1bet
 	return kymas, nil
 }
 
-// PageSize is the number of Kymas in one response of the API server.
+// PageSize is the number of Kymas in one response from the API server.
 const PageSize = 500

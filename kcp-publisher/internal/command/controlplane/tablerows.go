@@ -59,7 +59,7 @@ func ListRows(ctx context.Context, api rest.Interface, of KymaSelector) ([]fleet
 
 // rowPages decodes pages of a table while the API server sends the next ones.
 type rowPages struct {
-	pages    []*[]fleet.Row // a goroutine in decoders owns each element until it ends
+	pages    []*[]fleet.Row // each element belongs to a goroutine in decoders until the goroutine ends
 	decoders errgroup.Group
 }
 
@@ -280,5 +280,5 @@ func (d DividedRuntimes) ifCheaper() DividedRuntimes {
 	return d
 }
 
-// SmallFleet is the maximum size of a fleet whose runtimes commands read and list completely.
+// SmallFleet is the maximum number of runtimes for which commands read all Kymas and list all runtimes.
 const SmallFleet = 40

@@ -49,7 +49,7 @@ type Server struct {
 	CompleteReads []string
 }
 
-// New returns a server with n healthy Kymas. Each change can modify each Kyma.
+// New returns a server with n healthy Kymas. New calls each change for each Kyma.
 func New(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *Server {
 	tb.Helper()
 	s := &Server{Kymas: make([]v1beta2.Kyma, n), Items: make([]json.RawMessage, n),

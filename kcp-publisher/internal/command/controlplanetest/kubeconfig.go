@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Kubeconfig starts the server and returns the path of its kubeconfig. Unlike the server of Connect, this server also
-// supports discovery, merge patches of Kymas and the creation of Events, and lists the given namespaces.
+// Kubeconfig starts the server and returns the path of its kubeconfig. Unlike the server that Connect starts, this
+// server also supports discovery, merge patches of Kymas and the creation of Events, and lists the given namespaces.
 func (s *Server) Kubeconfig(tb testing.TB, namespaces ...string) string {
 	tb.Helper()
 	mux := http.NewServeMux()

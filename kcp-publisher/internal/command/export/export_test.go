@@ -66,7 +66,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 			[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil,
 			"the report is from runtime plant, which is not exported",
 		},
-		"a report of a runtime with a shorter id": {
+		"a report from a runtime whose ID is a prefix": {
 			[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil,
 			"the report is from runtime ship, which is not exported",
 		},

@@ -75,8 +75,8 @@ func (l LoadedObjects) Applied() (commit git.AppliedCommit, ok bool) {
 	return l.repository.Applied(l.commit), true
 }
 
-// CheckSuccessor returns an error if the commit does not follow the last commit: see git.Repository.CheckSuccessor.
-// CheckSuccessor accepts objects from a folder.
+// CheckSuccessor returns an error if the commit does not follow the last commit: see git.Repository.CheckSuccessor. It
+// accepts all objects from a folder.
 func (l LoadedObjects) CheckSuccessor(ctx context.Context, last git.AppliedCommit) error {
 	if l.commit == nil {
 		return nil

@@ -24,7 +24,7 @@ func (f *PruneFlags) Add(flags, settings *pflag.FlagSet) {
 		"git-prune-percent",
 		defaultPrunePercent,
 		"percentage of earlier commits' objects that a commit can delete without approval; Kymas with a live "+
-			"runtime always require one",
+			"runtime always require approval",
 	)
 	settings.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
 		"number of objects that a commit can delete without approval, regardless of git-prune-percent")

@@ -134,7 +134,7 @@ func (f *SettingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	return next, nil
 }
 
-// Rollbacks returns the digests of the agent images that agents can replace with an older image.
+// Rollbacks returns the digests of the agent images that agents can replace with an older agent image.
 func (f *SettingsFlags) Rollbacks() ([]string, error) {
 	if n := len(f.agentRollbackFrom); n > plan.MaxAgentRollbacks {
 		return nil, cli.Usage(fmt.Errorf("agent-rollback-from: %d images, must be at most %d", n,
@@ -216,5 +216,6 @@ func AddRestrictedFlag(flags *pflag.FlagSet, into *[]string) {
 // ErrZeroValidity is the error for --validity 0.
 var ErrZeroValidity = errors.New("--validity 0s: must be more than 0")
 
-// DefaultValidity is the default validity period of a bundle. It is longer than an outage over a weekend.
+// DefaultValidity is the default validity period of a bundle. Bundles stay valid if the publisher is down over a
+// weekend.
 const DefaultValidity = 7 * 24 * time.Hour

@@ -89,7 +89,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return cli.Usage(
 			fmt.Errorf(
 				"--bind-address %q must be a loopback address such as 127.0.0.1:8085, unless --external-url is set: "+
-					"without sign-in, all clients of the address would see the fleet with your permissions",
+					"without sign-in, every client that can reach the address would see the fleet with your permissions",
 				f.address,
 			),
 		)

@@ -21,8 +21,8 @@ import (
 
 const (
 	rootValidity = 365 * 24 * time.Hour
-	// shortRootValidity is how long before the expiry the publisher starts to warn. A new root of trust with a shorter
-	// validity period is probably a mistake.
+	// shortRootValidity is the remaining validity period at which the publisher starts to warn. A new root of trust
+	// with a shorter validity period is probably a mistake.
 	shortRootValidity = 30 * 24 * time.Hour
 )
 

@@ -31,7 +31,8 @@ type notificationFlags struct {
 	tokens *receiver.TokenFile // nil until check has read the token file
 }
 
-// maxConnections is the largest value of --notifications-connections. A process cannot have more file descriptors.
+// maxConnections is the largest value of --notifications-connections. Each connection needs a file descriptor, and
+// Linux allows a process about one million.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {

@@ -35,8 +35,8 @@ func newOwned(count int) *owned {
 	return &owned{count: count, shards: map[int]running{}}
 }
 
-// add registers the shard with this number while the shard's manager runs. When the manager stops, it disconnects the
-// agents of the shard's runtimes. subscribers is nil if no endpoint for agents is configured.
+// add registers the shard with this number while the shard's manager runs. After the manager stops, the agents of the
+// shard's runtimes are disconnected. subscribers is nil if no endpoint for agents is configured.
 func (o *owned) add(
 	mgr ctrl.Manager, number int, kymas *controller.Kymas, subscribers *notify.Subscribers,
 ) error {

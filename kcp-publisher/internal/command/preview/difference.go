@@ -30,7 +30,7 @@ func (d Difference) IsAny() bool {
 	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.CreatedRuntimes) > 0 || len(d.Leaving) > 0
 }
 
-// ObjectChange is a change of one object.
+// ObjectChange is a change to one object.
 type ObjectChange struct {
 	Action string `json:"action"` // create, change or prune
 	Kind   string `json:"kind"`

@@ -30,8 +30,8 @@ type Objects struct {
 	Metas     map[string]v1beta2.ModuleReleaseMeta
 	Policies  map[string]v1alpha1.RolloutPolicy
 	Rollouts  []v1alpha1.Rollout
-	// Restricted lists the modules in --restricted-modules. Only Kymas that match the kymaSelector in such a module's
-	// ModuleReleaseMeta can use it.
+	// Restricted lists the modules in --restricted-default-modules. Such a module is available only to Kymas that match
+	// the kymaSelector in its ModuleReleaseMeta.
 	Restricted []string
 	// Watched selects the Kymas that the publisher reconciles.
 	Watched shard.Share

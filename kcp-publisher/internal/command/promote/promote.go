@@ -170,7 +170,7 @@ type promotionRequest struct {
 	// --git-branch.
 	branch string
 	dryRun bool
-	// check returns an error unless the promotion has the expected versions. It can be nil.
+	// check, if set, returns an error unless the promotion has the expected versions.
 	check func(promote.Promotion) error
 }
 

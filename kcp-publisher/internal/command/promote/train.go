@@ -17,7 +17,7 @@ import (
 // NewTrain returns the command train.
 func NewTrain() *cobra.Command {
 	f := &trainFlags{}
-	cmd := cli.Group("train", "show and perform promotions of PromotionPolicies", newTrainStatus(f), newTrainPromote(f))
+	cmd := cli.Group("train", "show and perform promotions from PromotionPolicies", newTrainStatus(f), newTrainPromote(f))
 	f.Add(cmd.PersistentFlags(), "the PromotionPolicies")
 	return cmd
 }

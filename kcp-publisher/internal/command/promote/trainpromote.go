@@ -101,7 +101,7 @@ func (f *trainFlags) duePromotions(
 	if _, err := f.policies(ctx, api, args); err != nil {
 		return nil, err
 	}
-	all, err := f.policies(ctx, api, nil) // another policy may promote to a channel of this train
+	all, err := f.policies(ctx, api, nil) // another policy can promote to one of this train's channels
 	if err != nil {
 		return nil, err
 	}

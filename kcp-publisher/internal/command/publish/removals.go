@@ -93,7 +93,7 @@ func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded boo
 	}
 }
 
-// decide returns the decision that judge made. If judge has not seen the removal of a module, decide postpones it.
+// decide returns the decision that judge made. decide postpones removals that judge has not seen.
 func (g *removalGuard) decide(
 	_ context.Context, removing plan.NewRemovals, _ *catalog.Snapshot,
 ) (plan.RemovalDecision, error) {

@@ -24,8 +24,8 @@ func NewImportReport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
-		Long: "import-report uploads a report file of `skr-agent export-report` for the publisher.\n" +
-			"The publisher verifies its signature later. The command refuses a report that is older than the " +
+		Long: "import-report uploads a report file from `skr-agent export-report` for the publisher.\n" +
+			"The publisher verifies the report's signature later. The command refuses a report that is older than the " +
 			"report in the registry, and a\n" +
 			"report that has the same sequence but other content. With --replace, it imports such a report anyway: " +
 			"use it to replace a\nforged report.",

@@ -1,4 +1,4 @@
-// Package reports implements the commands that read and import signed reports of runtimes.
+// Package reports implements the commands that read and import runtimes' signed reports.
 package reports
 
 import (
@@ -58,7 +58,7 @@ func (f *ReportFlags) CheckSource() error {
 	return nil
 }
 
-// Report is a verified report, optionally of one module only.
+// Report is a verified report, optionally limited to one module.
 type Report struct {
 	Runtime string                  `json:"runtime"`
 	Time    time.Time               `json:"time"`
@@ -176,7 +176,7 @@ func ReadFile(path string) (bundle.Fetched, error) {
 		_, err = bundle.ClaimedReport(fetched)
 	}
 	if err != nil {
-		return fetched, fmt.Errorf("%s: not a report file of `skr-agent export-report`: %w", path, err)
+		return fetched, fmt.Errorf("%s: not a report file from `skr-agent export-report`: %w", path, err)
 	}
 	return fetched, nil
 }

@@ -182,7 +182,8 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// findChecks returns the checks of one wave, or of all waves, sorted by name. names selects some of them.
+// findChecks returns the checks of one wave, or of all waves, sorted by name. If names is not empty, findChecks returns
+// only the checks with these names.
 func findChecks(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known, where := wave == "", "RolloutPolicy "+policy.Name

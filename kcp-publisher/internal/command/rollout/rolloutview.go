@@ -127,7 +127,8 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// inChannel returns text about the channel of a rollout. It returns "" for a module that was mandatory.
+// inChannel returns the text " in channel NAME". It returns "" for the rollout of a formerly mandatory module, which
+// has no channel.
 func inChannel(channel string) string {
 	if channel == "" {
 		return ""

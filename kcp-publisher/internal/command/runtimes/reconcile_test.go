@@ -68,7 +68,7 @@ func TestReconcileRequestsAllRuntimesBeforeItWaits(t *testing.T) {
 	}
 }
 
-// The publisher is not running.
+// The simulated publisher handles no requests, so reconcile must wait for one timeout, not for one per runtime.
 func TestReconcileWaitsOnceForAllRuntimes(t *testing.T) {
 	requests, out, err := reconcileMany(t.Context(), t, manyRuntimes+1, 100*time.Millisecond)
 	if err == nil || err.Error() != "30 of 30 runtimes failed" || requests != manyRuntimes ||

@@ -173,7 +173,7 @@ func changeAll(
 	return progress.End(ctx)
 }
 
-// Select returns the selected runtimes. If they are more than MaxUnconfirmed, it first asks for confirmation. With
+// Select returns the selected runtimes. If there are more than MaxUnconfirmed, it first asks for confirmation. With
 // --dry-run, it only lists the runtimes and returns nil. verb is the first word of the question, such as "suspend" in
 // "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {

@@ -40,7 +40,7 @@ func New() *cobra.Command {
 			"bundles.\nWith --location and --trust, it also verifies those bundles in the registry and shows their " +
 			"signers and commits.\n\n" +
 			"With --exit-code, the exit code is 3 if a selected runtime is Failing, Silent or NeverReported. " +
-			"Otherwise, it does not depend\non health.",
+			"Otherwise, the exit code\ndoes not depend on health.",
 		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n " +
 			" kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {

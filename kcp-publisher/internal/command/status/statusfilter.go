@@ -51,7 +51,7 @@ func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 // maxVersions limits the number of versions in a message.
 const maxVersions = 5
 
-// otherVersions returns a list of the versions that runtimes run if no runtime runs the version of --version.
+// otherVersions returns text that lists the versions in the runtimes, or "" if a runtime runs the version in --version.
 func (f *runtimeFilter) otherVersions(all []fleet.Runtime) string {
 	var versions []string
 	for i := range all {

@@ -73,7 +73,7 @@ func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 	older := controlplanetest.New(t, 100)
 	older.Columns = slices.DeleteFunc(older.Columns, func(name string) bool { return name == "Running" })
 	for name, s := range map[string]*controlplanetest.Server{
-		"a CRD of an older release": older,
+		"a CRD from an older release": older,
 		"an older publisher": controlplanetest.New(t, 100, func(_ int, k *v1beta2.Kyma) {
 			k.Status.Runtime.Running = ""
 		}),

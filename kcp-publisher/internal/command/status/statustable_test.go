@@ -123,7 +123,7 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	expired := controlplanetest.New(t, controlplane.PageSize+1)
 	expired.Expires = true
 	for name, s := range map[string]*controlplanetest.Server{"an expired table": expired,
-		"a CRD of an older release": older, "an older publisher": unvouched,
+		"a CRD from an older release": older, "an older publisher": unvouched,
 		"a small fleet": controlplanetest.New(t, controlplane.SmallFleet)} {
 		want := fmt.Sprintf("0 of %d runtimes need attention: %d healthy", len(s.Kymas), len(s.Kymas))
 		pages := slices.Repeat([]string{"list "}, (len(s.Kymas)+controlplane.PageSize-1)/controlplane.PageSize)

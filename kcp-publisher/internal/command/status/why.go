@@ -119,8 +119,8 @@ type explanation struct {
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
-	// Checks are the reported results of the checks that the module's rollout requires. If no module is selected, they
-	// are the checks of all modules that have not Passed.
+	// Checks are the reported results of the checks that the module's rollout requires. If no module is selected,
+	// Checks contains all modules' checks that have not Passed.
 	Checks  []moduleCheck  `json:"checks,omitempty"`
 	Bundles []fleet.Bundle `json:"bundles,omitempty"`
 	// Origins are the origins of the published bundle's modules.

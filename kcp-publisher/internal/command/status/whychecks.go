@@ -20,8 +20,8 @@ type moduleCheck struct {
 	v1beta2.CheckOutcome
 }
 
-// moduleChecks returns the reported results of a module's checks. If no module is selected, it returns the results
-// other than Passed of all modules.
+// moduleChecks returns the reported results of a module's checks. If no module is selected, it returns all modules'
+// results except Passed ones.
 func moduleChecks(kyma *v1beta2.Kyma, module string) (all []moduleCheck) {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return nil

@@ -21,7 +21,7 @@ type Version struct {
 	// Tag is empty for a manifest in an image index, and for a manifest whose tag was moved to another manifest.
 	Tag    string        `json:"tag,omitempty"`
 	Digest digest.Digest `json:"digest"`
-	// MediaType is empty if an older program wrote the index.
+	// MediaType is empty if the program that wrote the index did not record it.
 	MediaType string `json:"mediaType,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type document struct {
 	Artifacts     []Version `json:"artifacts"`
 }
 
-// index lists the manifests of an archive.
+// index lists the manifests in an archive.
 type index struct {
 	mu      sync.RWMutex // guards entries
 	entries []Version

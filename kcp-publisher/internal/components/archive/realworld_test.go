@@ -10,7 +10,7 @@ import (
 
 const realworld = "../../../../../shared/realworld"
 
-func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
+func TestArchivesFromTheOfficialCLIAreRead(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld is not next to this checkout")
 	}

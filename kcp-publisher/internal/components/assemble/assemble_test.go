@@ -25,7 +25,7 @@ func inProcess(_ context.Context, in render.Input) ([]*unstructured.Unstructured
 	return render.Render(in)
 }
 
-func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
+func TestCheckAcceptsKubectlFormats(t *testing.T) {
 	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"image":"b.example/x:1"}]}}}}`
 	for name, c := range map[string]struct {
 		files  map[string]string

@@ -55,8 +55,8 @@ type CheckResult struct {
 	Tests Tests
 }
 
-// Check renders the files as an agent would. It returns an error if agents would refuse any part of the content. The
-// module's name is the release name of a chart.
+// Check renders the files as an agent would. It returns an error if agents would refuse any part of the content. Check
+// uses the module's name as the release name if the files are a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
 	in, err := f.input(module)
 	if err != nil {

@@ -77,8 +77,8 @@ func (c *Component) UnpinnedImages() (images []string) {
 	return images
 }
 
-// PreferPinned returns the images without duplicates, sorted. It omits an image without a digest if another one has the
-// same name and tag, and a digest. Otherwise, agents would use the image without a digest.
+// PreferPinned returns the images without duplicates, sorted. It omits an image without a digest if the list also
+// contains the same name and tag with a digest. Otherwise, agents would use the image without a digest.
 func PreferPinned(images []string) []string {
 	pinned := map[string]bool{}
 	for _, image := range images {

@@ -33,7 +33,8 @@ type Tests struct {
 	Omitted string
 }
 
-// Intervals and thresholds for a converted test. A test can take as long as a measurement.
+// These constants apply to a check that was converted from a test. testTimeout is the longest timeout that agents
+// accept.
 const (
 	testInterval  = 10 * time.Minute
 	testTimeout   = bundle.MaxCheckTimeout

@@ -25,7 +25,7 @@ func scaledChart(t *testing.T) Files {
 	return files
 }
 
-func TestChartIsCheckedWithSamplesOfRuntimeValues(t *testing.T) {
+func TestChartIsCheckedWithSampleRuntimeValues(t *testing.T) {
 	files := scaledChart(t)
 	err := files.SetValues(nil, []string{"replicas=${kyma-pull.dev/values.size:int}",
 		"ha=${kyma-pull.dev/values.ha:bool}", "region=x"})

@@ -30,8 +30,8 @@ const (
 
 	// abandonedAfter is the time without writes after which a partial file is removed.
 	abandonedAfter = time.Hour
-	// smallBytes is the maximum size of content that the cache verifies in memory. It reads larger content from disk
-	// twice.
+	// smallBytes is the maximum size of content that the cache verifies in memory. The cache reads larger content from
+	// disk twice: to verify the content, and then to return it.
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4

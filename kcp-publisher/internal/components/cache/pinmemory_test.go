@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-func TestMemoryForPinsIsLimitedAndDroppedPinsStay(t *testing.T) {
+func TestPinsDroppedFromMemoryAreReadFromDisk(t *testing.T) {
 	c := open(t, t.TempDir(), 1<<20)
 	first, other := digest.FromString("first"), digest.FromString("other")
 	if err := c.Pin("keda:1.0.0", first); err != nil {

@@ -65,7 +65,7 @@ func TestCanceledReadDoesNotCancelOthers(t *testing.T) {
 	})
 }
 
-func TestConcurrentReadsShareFailureOfTheSource(t *testing.T) {
+func TestConcurrentReadsShareASourceFailure(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	from.down = errors.New("the registry is down")
@@ -190,7 +190,7 @@ func TestConcurrentPinsStoreOneDigest(t *testing.T) {
 	}
 }
 
-func TestDamagedRecordOfAPinnedDigestIsReported(t *testing.T) {
+func TestDamagedPinFileIsReported(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty file":          "",
 		"truncated file":      `{"name":"a:1","dig`,

@@ -82,8 +82,8 @@ type Reader struct {
 	verdicts *memo.Memo[string, *verdict]
 	settled  *memo.Memo[string, *settledContent]
 	// firstManifests maps each accepted version to the digest of its manifest, which must not change. firstDigests maps
-	// each result of tagName to the digest that the resource's reference had when it was first read. Pins also contains
-	// the digests that these caches have dropped.
+	// each result of tagName to the digest that the resource's reference had when it was first read. Both caches are
+	// limited in size. Pins also contains the digests that they have dropped.
 	firstManifests, firstDigests *memo.Memo[string, digest.Digest]
 	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
@@ -108,7 +108,7 @@ const (
 	// These limits bound the memory for cached values, because component authors choose the size of the values.
 	// Descriptors and manifests can be 1 MiB each.
 	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
-	// maxDigestsBytes limits the memory for the digests of versions, and for those of references.
+	// maxDigestsBytes limits the memory of firstManifests and, separately, of firstDigests.
 	maxDigestsBytes = 8 << 20
 	// verdictLife is the time after which an accepted version is checked again, because the certificates of its
 	// signatures can expire.

@@ -14,7 +14,7 @@ import (
 
 const realworld = "../../../../../shared/realworld/ctf"
 
-func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
+func TestComponentsFromTheOfficialCLIAreRead(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld is not next to this checkout")
 	}

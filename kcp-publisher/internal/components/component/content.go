@@ -182,7 +182,7 @@ func ignoreMissingDigest(err error) error {
 }
 
 // coveredContent returns the part of the content that the resource's digest covers. The digest covers the whole blob
-// or, if the blob is an artifact set, the only artifact in it.
+// or, if the blob is an artifact set, the set's only artifact.
 func coveredContent(ctx context.Context, resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	d := resource.Digest
 	switch {

@@ -114,7 +114,7 @@ func TestValidComponentVersionIsRead(t *testing.T) {
 	}
 }
 
-func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
+func TestInvalidRegistryResponsesAreRefused(t *testing.T) {
 	whole := fmt.Sprintf(good, "[]")
 	tweak := func(from, to string) func(*answers) {
 		return func(a *answers) { a.manifest = strings.Replace(a.manifest, from, to, 1) }

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns the component version for a descriptor in a ModuleTemplate. Its local blobs are in one of the
-// configured sources or in the repository that the descriptor names.
+// Inline returns the component version for a descriptor in a ModuleTemplate. The component's local blobs are in one of
+// the configured sources or in the repository that the descriptor names.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {

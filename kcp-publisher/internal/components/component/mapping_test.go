@@ -210,7 +210,7 @@ func TestImagesArePinnedByTheSignedDigest(t *testing.T) {
 	}
 }
 
-func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
+func TestLocalBlobsOfInlineDescriptorsAreFound(t *testing.T) {
 	w := newWorld(t)
 	transferred := "market/component-descriptors/" + scaler
 	layer := w.push(transferred, "application/yaml", hello)

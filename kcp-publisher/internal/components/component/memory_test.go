@@ -36,7 +36,7 @@ func (l largeComponents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func largeComponent(i int) string { return fmt.Sprintf("example.org/c%c%c", 'a'+i/26, 'a'+i%26) }
 
-func TestReferencesOfAComponentAreLimitedInBytes(t *testing.T) {
+func TestComponentReferencesAreLimitedInBytes(t *testing.T) {
 	reader := NewReader(Options{
 		Sources: []Source{serve(t, largeComponents{references: 30})}, Revalidate: revalidate, RetryAfter: retryAfter,
 	})
@@ -75,7 +75,7 @@ func TestCachedComponentsAreLimitedInBytes(t *testing.T) {
 	}
 }
 
-func TestChangedVersionIsAnErrorAfterItLeftTheCache(t *testing.T) {
+func TestChangedVersionIsRefusedAfterCacheEviction(t *testing.T) {
 	w, reader, c := newWatched(t)
 	if err := ask(t, reader); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func (i withIndexes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.answers.ServeHTTP(w, r)
 }
 
-func TestManifestsOfCopiedComponentsAreLimitedInBytes(t *testing.T) {
+func TestCopiedComponentManifestsAreLimitedInBytes(t *testing.T) {
 	for count, want := range map[int]bool{2: true, 24: false} {
 		registry := withIndexes{validRegistry(fmt.Sprintf(good, "[]")), map[string]string{}}
 		var manifest ocispec.Manifest
@@ -147,7 +147,7 @@ func (p pinned) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-func TestMemoryForDigestsOfReferencesIsLimited(t *testing.T) {
+func TestMemoryForReferenceDigestsIsLimited(t *testing.T) {
 	reader := NewReader(Options{Pins: pinned{}})
 	c := Component{Descriptor: ocm.Descriptor{Name: "example.org/" + strings.Repeat("a", 200), Version: "1.0.0"}}
 	resource := func(i int) (r ocm.Resource) {

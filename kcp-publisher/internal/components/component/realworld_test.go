@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 )
 
-func TestBlobsOfArchivesMatchTheirComponents(t *testing.T) {
+func TestArchivedBlobsMatchTheirComponents(t *testing.T) {
 	shared := filepath.Dir(realworld)
 	if _, err := os.Stat(shared); err != nil {
 		t.Skip("shared/realworld is not next to this checkout")

@@ -148,8 +148,8 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if held {
-		// The current commit is already the new one, so Stop also stores the approvals for this commit. The approvals must
-		// be stored before an object is removed.
+		// f.current already refers to this commit, so Stop also stores the commit's approvals. They must be stored
+		// before an object is removed.
 		if err := f.stop(ctx); err != nil {
 			return err
 		}

@@ -86,8 +86,8 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 	}
 }
 
-// The follower must store the approvals first. Otherwise, a crash during the removals would lose the approvals for
-// objects that are already deleted.
+// The follower must store the approvals before it removes objects. Otherwise, a crash during the removals would lose
+// the approvals for objects that are already deleted.
 func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
 	f := &Follower{Options: Options{

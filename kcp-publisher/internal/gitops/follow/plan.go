@@ -98,7 +98,8 @@ type Plan struct {
 	Prune, Protected []Key
 	// Disown contains the objects that stay in the control plane but are not managed by the repository anymore.
 	Disown []Key
-	// Deleting contains the commit's objects that are being deleted. They are created again after that.
+	// Deleting contains the commit's objects that are being deleted. The follower creates them again after their
+	// deletion.
 	Deleting  []Key
 	Inventory []Key
 	// Held is the reason why the commit waits for approval, or nil.

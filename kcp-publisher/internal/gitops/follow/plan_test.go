@@ -125,7 +125,7 @@ func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
+func TestObjectsInOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 	elsewhere := strings.Replace(a("one"), "name: one", "name: one, namespace: other", 1)
 	here := strings.Replace(a("one"), "name: one", "name: one, namespace: kcp-system", 1)
 	for name, c := range map[string]struct {
@@ -280,10 +280,10 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 		want   string // part of the refusal
 		pruned int    // number of removals that an operator allowed
 	}{
-		"commit without objects": {nil, "check the path", 3},
-		"commit of new objects":  {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},
-		"commit without Kymas":   {[]string{template}, "the commit removes all 2 Kymas of earlier commits", 2},
-		"commit of new Kymas":    {[]string{template, a("three"), a("four")}, "the commit removes all 2 Kymas", 2},
+		"commit without objects":       {nil, "check the path", 3},
+		"commit with only new objects": {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},
+		"commit without Kymas":         {[]string{template}, "the commit removes all 2 Kymas of earlier commits", 2},
+		"commit with only new Kymas":   {[]string{template, a("three"), a("four")}, "the commit removes all 2 Kymas", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))

@@ -80,7 +80,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 				_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object,
 					map[string]any{"key": map[string]any{}, "published": map[string]any{}}, "status", "runtime")
 			}, pruning: limits, added: keysOf(7, 8), held: "Kyma k007", pruned: 1},
-		"Kyma with bundles carried by hand": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
+		"Kyma of an air-gapped runtime": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
 			withRuntime("published")(live)
 			annotate(live[key("Kyma", "k007")], v1beta2.AnnotationCarried, "true")
 		}, pruning: limits, held: "Kyma k007", pruned: 1},

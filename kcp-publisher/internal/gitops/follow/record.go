@@ -170,7 +170,7 @@ func encodeInventory(keys []Key) (string, error) {
 	return text, nil
 }
 
-// decodeInventory parses the text of encodeInventory. An invalid line is an error, because an incomplete inventory
+// decodeInventory parses the text from encodeInventory. An invalid line is an error, because an incomplete inventory
 // would leave objects behind.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key

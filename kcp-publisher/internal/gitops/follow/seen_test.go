@@ -58,7 +58,7 @@ func TestHoldLastsUntilTheCacheContainsTheWholeCommit(t *testing.T) {
 	}
 }
 
-func TestCacheIsReadForEveryKindOfACommit(t *testing.T) {
+func TestCacheIsReadForEveryKindInACommit(t *testing.T) {
 	all := newLists()
 	for _, kind := range kindOrder {
 		group := v1beta2.Group

@@ -21,7 +21,7 @@ type AppliedCommit struct {
 	Commit   string `json:"commit"`
 }
 
-// Applied returns the AppliedCommit of one of the repository's commits.
+// Applied returns the AppliedCommit for one of the repository's commits.
 func (r *Repository) Applied(commit *Commit) AppliedCommit {
 	return AppliedCommit{Repository: r.URL, Revision: r.Revision(), Commit: commit.Hash}
 }

@@ -87,7 +87,7 @@ func TestCommitMustFollowTheLastAppliedCommit(t *testing.T) {
 		"successor":                 {Options{Branch: "main"}, applied("branch main", first), false, ""},
 		"rewound branch":            {Options{Branch: "side"}, applied("branch side", second), true, "does not descend"},
 		"successor on other branch": {Options{Branch: "side"}, applied("branch main", first), true, "branch side of"},
-		"same commit of HEAD":       {Options{}, applied("branch side", side), true, "HEAD of"},
+		"same commit at HEAD":       {Options{}, applied("branch side", side), true, "HEAD of"},
 		"successor in a different repository": {
 			Options{Branch: "main"}, AppliedCommit{"https://elsewhere/x", "branch main", first}, true, "https://elsewhere/x",
 		},

@@ -158,7 +158,7 @@ func TestGitVerifiesOurSignature(t *testing.T) {
 	}
 }
 
-func TestPreviewShowsTheCommitOnly(t *testing.T) {
+func TestPreviewShowsCommitWithoutPushing(t *testing.T) {
 	w := newWork(t)
 	hash := w.commit(map[string]string{"fleet/deep/two.yaml": "one\nold\n"})
 	r := open(t, Options{URL: w.bare(), Path: "fleet"})

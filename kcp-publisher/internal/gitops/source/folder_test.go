@@ -84,7 +84,7 @@ func TestFolderReturnsItsObjects(t *testing.T) {
 	}
 }
 
-func TestKymasHaveTheDefaultsOfTheAPI(t *testing.T) {
+func TestKymasGetTheAPIServersDefaults(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{"one.yaml": kyma + `  modules:
   - name: keda
   - {name: mail, managed: false, customResourcePolicy: Ignore}
@@ -172,7 +172,7 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 			policyHeader + "    checks:\n    - {name: ready, cel: {expression: 'objcts == []'}}\n",
 			"bad.yaml:9:27: spec.waves[0].checks[0].cel.expression: line 1, column 1: undeclared reference to 'objcts'",
 		},
-		"Policy with a latency limit of the timeout": {
+		"Policy whose latency limit equals its timeout": {
 			policyHeader + "    checks:\n    - name: fast\n      http:\n        " +
 				"service: {namespace: a, name: b, port: 80}\n        maxLatency: 10s\n",
 			"bad.yaml:12:9: spec.waves[0].checks[0].http.maxLatency: maxLatency is 10s, must be less than timeout",
@@ -267,7 +267,7 @@ func TestErrorNamesAllInvalidFiles(t *testing.T) {
 	}
 }
 
-func TestNamespacesSeparateObjectsOfTheSameName(t *testing.T) {
+func TestNamespacesSeparateObjectsWithTheSameName(t *testing.T) {
 	inTest := strings.Replace(kyma, "name: one", "name: one, namespace: test", 1)
 	objects, err := Folder(folder(t, map[string]string{"a.yaml": kyma, "b.yaml": inTest}))
 	if err != nil || len(objects.Kymas) != 2 {

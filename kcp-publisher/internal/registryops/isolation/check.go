@@ -144,7 +144,8 @@ func (s checkStage) runProbes(ctx context.Context, o Options, tidy *cleaner) ([]
 	return findings, nil
 }
 
-// prepare sends requests that the registry must accept. Otherwise, a registry that refuses every request would pass.
+// prepare sends requests that the registry must accept. Otherwise, a registry that refuses every request would pass the
+// check.
 func prepare(ctx context.Context, o Options) (checkStage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := checkStage{prefix: prefix, ownRepository: o.Own.ID, other: o.Other.ID}

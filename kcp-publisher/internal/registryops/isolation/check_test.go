@@ -347,7 +347,7 @@ func TestTwoDifferentRuntimesAreRequired(t *testing.T) {
 	}
 }
 
-// One registry leaks everything, and another leaks nothing.
+// The test checks a registry that leaks everything and a registry that leaks nothing.
 func TestCheckDeletesItsObjects(t *testing.T) {
 	open := withOnePassword(t)
 	was := open.contents(t, "agent")
@@ -403,7 +403,7 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	return all
 }
 
-// The registry leaked data during the earlier check, but isolates runtimes now.
+// In this test, the registry leaks data during the first check and isolates runtimes during the second one.
 func TestObjectsFromEarlierChecksAreNotLeaks(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")

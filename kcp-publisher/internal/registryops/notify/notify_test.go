@@ -189,7 +189,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 		e.Notify("two")
 		two.next(t, "data: bundle")
 		e.Notify("one")
-		one.next(t, "data: bundle") // this includes the two earlier notifications, which the runtime has not received
+		one.next(t, "data: bundle") // with another notification, the next read would not return a comment
 		e.idle(t)
 		e.keepAlive(time.Now().Add(commentInterval))
 		one.next(t, ":")
@@ -331,7 +331,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 }
 
-// An attacker has a stolen password of a runtime.
+// With a runtime's stolen password, an attacker could otherwise close the agent's connections again and again.
 func TestReconnectsOfARuntimeAreLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}

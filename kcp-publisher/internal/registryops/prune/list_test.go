@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// A proxy omits repositories of the registry from the list.
-func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
+// A proxy in front of the registry can omit repositories from the list.
+func TestIncompleteRepositoryListIsDetected(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	registry := handlers.NewApp(context.WithoutCancel(t.Context()), inMemory())
 	var names []string
@@ -54,10 +54,10 @@ func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 	}{
 		"complete list": {nil, ""},
 		"empty list":    {whole, "does not list repositories below this prefix"},
-		"list without a runtime of a Kyma": {
+		"list without a Kyma's runtime": {
 			[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "omits 1 existing repositories, such as runtimes/b",
 		},
-		"list truncated after the runtimes of the Kymas": {
+		"list truncated after the Kymas' runtimes": {
 			[]string{"fleet/runtimes/c", "fleet/trust"}, "omits 1 existing repositories, such as trust",
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Another program attached a signature to a bundle in a registry without the referrers API.
+// In this test, another program has attached a signature to a bundle in a registry without the referrers API.
 func TestManifestsWithUnknownTagsAreKept(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), inMemory()))

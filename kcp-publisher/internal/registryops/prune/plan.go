@@ -191,8 +191,8 @@ type decision struct {
 	counted map[digest.Digest]bool
 }
 
-// inUse divides a runtime's bundles into bundles that the runtime can still apply or roll back to (used), and older
-// ones (superseded).
+// inUse divides a runtime's bundles into bundles that the runtime can still apply or roll back to (used), and all
+// others (superseded).
 func inUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {

@@ -272,7 +272,7 @@ func TestUnknownManifestsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestRecordOfUnusedManifestsRoundTrip(t *testing.T) {
+func TestUnusedManifestRecordRoundTrip(t *testing.T) {
 	s := newShelf(t)
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageLayoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageIndexFile), []byte(`{"schemaVersion":2}`), 0o600))
@@ -317,7 +317,7 @@ func TestFullRecordKeepsTheOldestEntries(t *testing.T) {
 	}
 }
 
-func TestRecordOfUnusedManifestsFitsItsLimit(t *testing.T) {
+func TestUnusedManifestRecordFitsItsLimit(t *testing.T) {
 	unused := map[string]time.Time{}
 	for i := range 40 {
 		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)

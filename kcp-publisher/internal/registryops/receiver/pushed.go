@@ -33,7 +33,7 @@ const (
 	distributionPush = "push"
 	harborPush       = "PUSH_ARTIFACT"
 	harborPushed     = "harbor.artifact.pushed"
-	zotUpdated       = ".image.updated" // an operator chooses the prefix of this suffix
+	zotUpdated       = ".image.updated" // suffix of the event type, whose prefix an operator can configure
 )
 
 type distributionEnvelope struct {

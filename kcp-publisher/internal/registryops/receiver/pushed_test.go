@@ -21,7 +21,7 @@ func sample(t *testing.T, name string) string {
 }
 
 // The samples in testdata come from the documentation of distribution and Harbor, and from zot's event builder.
-func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
+func TestNotificationsFromEachRegistryAreParsed(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution uses media type %s and action %s", notifications.EventsMediaType,
 			notifications.EventActionPush)

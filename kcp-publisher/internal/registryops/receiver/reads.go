@@ -42,7 +42,7 @@ func (l *ReadQueue) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
 
-// wait returns the time until a runtime's report may be read again.
+// wait returns the time until a runtime's report can be read again.
 func (l *ReadQueue) wait(runtime string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -213,7 +213,7 @@ func TestClientsWithoutATokenDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// One flood has the token, and another flood has a wrong token.
+// The test sends one flood with the token and another flood with a wrong token.
 func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {

@@ -50,7 +50,7 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"runtime can only pull carried images": {
 			"a", "repository:fleet/images/docker.io/nginx:pull,push", "repository:fleet/images/docker.io/nginx:pull",
 		},
-		"publisher of modules cannot push carried images": {
+		"modules user cannot push carried images": {
 			UserModules, "repository:fleet/images/docker.io/nginx:pull,push", "",
 		},
 		"runtime cannot push its bundle": {

@@ -86,7 +86,7 @@ type tokenResponse struct {
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
-		// Clients that try OAuth 2 first repeat the request with GET.
+		// A client that starts with the OAuth 2 request then repeats the request with GET.
 		w.Header().Set("Allow", http.MethodGet)
 		writeProblem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the method must be GET")
 		return

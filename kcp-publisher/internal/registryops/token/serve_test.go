@@ -89,7 +89,7 @@ func query(scopes ...string) url.Values {
 	return url.Values{"service": {"registry.example"}, "scope": scopes}
 }
 
-func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
+func TestRuntimeGetsAShortLivedTokenForItsPermissions(t *testing.T) {
 	d := newDesk(t, nil)
 	response := d.ask("a", passwordOf(t, "a", 1),
 		query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
@@ -166,13 +166,13 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		inForce        func(string) (int, error)
 		want           int
 	}{
-		"request without credentials":            {want: 401},
-		"empty password":                         {user: "a", want: 401},
-		"another runtime's password":             {user: "a", password: passwordOf(t, "b", 1), want: 401},
-		"password of a runtime with a longer id": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
-		"revoked generation":                     {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
-		"lowest valid generation":                {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
-		"higher generation":                      {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
+		"request without credentials":        {want: 401},
+		"empty password":                     {user: "a", want: 401},
+		"another runtime's password":         {user: "a", password: passwordOf(t, "b", 1), want: 401},
+		"password of runtime a-b for user a": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
+		"revoked generation":                 {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
+		"lowest valid generation":            {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
+		"higher generation":                  {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
 		"password with a forged generation": {
 			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401,
 		},

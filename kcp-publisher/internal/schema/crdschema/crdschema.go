@@ -29,7 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// Schema is the schema of a kind in its storage version.
+// Schema is the schema of a kind's storage version.
 type Schema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
@@ -38,8 +38,8 @@ type Schema struct {
 
 const folder = "kcp-publisher/files/crds/"
 
-// schemas maps each kind to a function that returns its schema. The function reads the schema at its first call,
-// because compiling the CEL rules takes time.
+// schemas maps each kind to a function that returns its schema. The function compiles the schema only when it is first
+// called, because compiling CEL rules takes time.
 var schemas = map[string]func() (*Schema, error){
 	"Kyma":              readOnce("operator.kyma-project.io_kymas.yaml"),
 	"Manifest":          readOnce("operator.kyma-project.io_manifests.yaml"),
@@ -51,10 +51,10 @@ var schemas = map[string]func() (*Schema, error){
 	"Watcher":           readOnce("operator.kyma-project.io_watchers.yaml"),
 }
 
-// SchemaOf returns the schema of a kind of the control plane, such as Kyma.
+// SchemaOf returns the schema of a control plane kind, such as Kyma.
 func SchemaOf(kind string) (*Schema, error) {
 	if schemas[kind] == nil {
-		return nil, fmt.Errorf("the chart has no CustomResourceDefinition of kind %s", kind)
+		return nil, fmt.Errorf("the chart has no CustomResourceDefinition for kind %s", kind)
 	}
 	return schemas[kind]()
 }
@@ -104,7 +104,7 @@ func read(file string) (*Schema, error) {
 // Default sets an object's defaults as the API server does.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
-// Problem is a field that the API server would reject. The length of its text is limited.
+// Problem is a field that the API server would reject, with a message of limited length.
 type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestEachCRDOfTheChartHasASchema(t *testing.T) {
+func TestEachCRDInTheChartHasASchema(t *testing.T) {
 	files, err := charts.PublisherCRDs.ReadDir(strings.TrimSuffix(folder, "/"))
 	if err != nil || len(files) != len(schemas) {
 		t.Fatalf("got %d CRD files and %d schemas, error %v", len(files), len(schemas), err)
@@ -29,7 +29,7 @@ func TestEachCRDOfTheChartHasASchema(t *testing.T) {
 		}
 	}
 	if _, err := SchemaOf("ConfigMap"); err == nil {
-		t.Error("got a schema of ConfigMap, which the chart does not define")
+		t.Error("got a schema for ConfigMap, which the chart does not define")
 	}
 }
 

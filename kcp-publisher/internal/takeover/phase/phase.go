@@ -1,5 +1,5 @@
-// Package phase computes the takeover phase for a Kyma's bundles. It does not perform I/O. The core packages import it,
-// so it must not import them.
+// Package phase computes the takeover phase for a Kyma's bundles. It does not perform I/O. The core packages import
+// package phase, so it must not import them.
 package phase
 
 import (

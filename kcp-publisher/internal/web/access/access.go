@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// Validity is how long a SubjectAccessReview is cached. A revoked permission still applies for at most this time.
+	// Validity is the time for which a SubjectAccessReview is cached. A revoked permission still applies for at most
+	// this time.
 	Validity      = 10 * time.Second
 	reviewTimeout = 5 * time.Second
 )

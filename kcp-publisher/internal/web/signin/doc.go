@@ -8,6 +8,6 @@
 //     token's claims become a name and groups as in kube-apiserver.
 //
 // The program does not store sessions, so every replica can serve every request. The user's identity is in a cookie
-// that is encrypted and authenticated with AES-256-GCM. The replicas share the key. Package access decides about
+// that is encrypted and authenticated with AES-256-GCM. The replicas share the key. Package access checks the user's
 // permissions.
 package signin

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-func TestProviderCannotAnnounceInternalEndpoints(t *testing.T) {
+func TestInternalProviderEndpointsAreRefused(t *testing.T) {
 	for name, endpoint := range map[string]string{
 		"metadata service":        "https://169.254.169.254/latest",
 		"link-local IPv6 address": "https://[fe80::1]/latest",

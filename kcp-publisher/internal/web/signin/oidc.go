@@ -90,8 +90,8 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 			return nil, err
 		}
 	}
-	// The provider announces the endpoints for codes and keys. A redirect could send codes and the client secret to a
-	// different address.
+	// The provider's discovery document contains the endpoints for codes and keys. A redirect from an endpoint could
+	// send codes and the client secret to a different address.
 	return &OIDC{options: options, client: store.NewClient(store.ClientOptions{
 		Hosts: []string{issuer.Host}, TLS: certificates, EncryptedOnly: true, Timeout: providerTimeout,
 		Wrap: func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} },

@@ -26,8 +26,8 @@ import (
 
 func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	w := startWorld(t)
-	t.Run("a token shows the fleet to users with the right", func(t *testing.T) { tokensShowTheFleet(t, w) })
-	t.Run("revoked rights take effect", func(t *testing.T) { rightsAreTakenAway(t, w) })
+	t.Run("a token shows the fleet only to users who can list its objects", func(t *testing.T) { tokensShowTheFleet(t, w) })
+	t.Run("revoked permissions take effect", func(t *testing.T) { rightsAreTakenAway(t, w) })
 	t.Run("an invalid token ends the session", func(t *testing.T) { tokenEnds(t, w) })
 	t.Run("without an API server, no data is shown and sessions are kept", func(t *testing.T) {
 		withoutAPIServer(t, w)
@@ -36,7 +36,7 @@ func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	t.Run("users and groups match the API server's OIDC mapping", func(t *testing.T) { providersUsers(t, w) })
 	t.Run("rollouts are changed with the user's permissions", func(t *testing.T) { steering(t, w) })
 	t.Run("attacks are refused", func(t *testing.T) { attacks(t, w) })
-	t.Run("the page's account has only the rights it needs", func(t *testing.T) { ownRights(t, w) })
+	t.Run("the page's account has only the permissions it needs", func(t *testing.T) { ownRights(t, w) })
 }
 
 func ownRights(t *testing.T, w *world) {
@@ -54,11 +54,11 @@ func ownRights(t *testing.T, w *world) {
 		"patch a Kyma": page.Patch(t.Context(), kyma,
 			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
 		"delete a Kyma": page.Delete(t.Context(), kyma),
-		"get a Kyma of another namespace": page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name},
+		"get a Kyma in another namespace": page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name},
 			kyma),
 		"get a Rollout":                    page.Get(t.Context(), key, &v1alpha1.Rollout{}),
 		"list Secrets":                     page.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace)),
-		"list the Kymas of all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
+		"list the Kymas in all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("the page's account can %s: got error %v, want Forbidden", what, err)
@@ -131,11 +131,11 @@ func rightsAreTakenAway(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, carl).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), binding))
-	until(t, "the right is revoked", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
+	until(t, "the permission is revoked", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
 		return s.status == http.StatusForbidden
 	})
 	w.bind(t, namespace, "viewer", accountOf("carl"))
-	until(t, "the right is granted again", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
+	until(t, "the permission is granted again", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
 		return s.status == http.StatusOK
 	})
 }

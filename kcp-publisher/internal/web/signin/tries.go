@@ -30,9 +30,9 @@ type clientAddress struct {
 	peer, client string
 }
 
-// clientAddressOf returns a request's origin. A peer with a private address is a proxy. The client's address is then
-// the entry in X-Forwarded-For that the outermost trusted proxy appended. A client whose request passes through fewer
-// proxies than proxies can forge this entry.
+// clientAddressOf returns a request's origin. If the peer has a private or loopback address, it counts as a proxy, and
+// the client's address is the entry in X-Forwarded-For that the outermost of the trusted proxies appended. proxies is
+// the number of trusted proxies. A client whose request passes through fewer proxies can forge the entry.
 func clientAddressOf(r *http.Request, proxies int) clientAddress {
 	peer := parseAddress(r.RemoteAddr)
 	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}

@@ -102,7 +102,7 @@ func TestFailedAttemptsDoNotLockOutOtherClients(t *testing.T) {
 	}
 }
 
-func TestSourceOfRequestUsesForwardedAddressBehindProxy(t *testing.T) {
+func TestClientAddressBehindProxyIsTheForwardedAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		remote    string
 		forwarded []string

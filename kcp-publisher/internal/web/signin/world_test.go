@@ -238,7 +238,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	// The provider and the site have the same test certificate.
+	// The provider and the site use the same test certificate, so one transport trusts both.
 	return &visitor{Client: &http.Client{Transport: s.Client().Transport, Jar: jar, Timeout: time.Minute}, site: s}
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Runtimes and module authors can choose the size of each entry, so the UI's caches are limited in bytes.
-func TestCachesOfPagesAreLimitedInBytes(t *testing.T) {
+func TestPageCachesAreLimitedInBytes(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	reports, origins := newReports(), newOriginCache()
 	now := func() time.Time { return noon }

@@ -201,7 +201,7 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 		runtimes := inventory.ReportedRuntimes(kymas)
 		if !page.Rendered {
 			for i := range runtimes {
-				runtimes[i].Kubernetes = "" // the images do not depend on it
+				runtimes[i].Kubernetes = "" // the result does not depend on the Kubernetes version
 			}
 		}
 		known, pending := p.contents.cachedImages(runtimes, p.Now(), func(asked []inventory.Runtime) {

@@ -73,7 +73,7 @@ func (l *Local) AddressOnce() string {
 
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
-// isValidToken reports whether a request's token is valid. A token of AddressOnce is valid only once.
+// isValidToken reports whether a request's token is valid. The token from AddressOnce is valid only once.
 func (l *Local) isValidToken(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

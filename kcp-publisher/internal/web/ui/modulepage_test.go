@@ -21,10 +21,10 @@ func TestModulePageShowsTheRolloutThatHoldsAVersion(t *testing.T) {
 		version string
 		want    string
 	}{
-		"rolled back version":              {[]fleet.Rollout{back, first}, "1.9.0", "keda-regular-2"},
-		"completely rolled out version":    {[]fleet.Rollout{first}, "1.8.0", ""},
-		"channel with the earlier version": {[]fleet.Rollout{back, first}, "1.8.0", ""},
-		"module without rollouts":          {nil, "1.8.0", ""},
+		"rolled back version":               {[]fleet.Rollout{back, first}, "1.9.0", "keda-regular-2"},
+		"completely rolled out version":     {[]fleet.Rollout{first}, "1.8.0", ""},
+		"channel with the previous version": {[]fleet.Rollout{back, first}, "1.8.0", ""},
+		"module without rollouts":           {nil, "1.8.0", ""},
 		"rollout in another channel": {
 			[]fleet.Rollout{{Name: "other", Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "fast", To: "1.9.0"}}},
 			"1.9.0", "",

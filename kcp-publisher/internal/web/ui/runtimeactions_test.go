@@ -150,10 +150,10 @@ func TestPageChangesALimitedNumberOfRuntimes(t *testing.T) {
 func TestViewerCannotChangeRuntimes(t *testing.T) {
 	yes := func(context.Context, string) (bool, error) { return true, nil }
 	for name, viewer := range map[string]*Viewer{
-		"viewer without the right": {
+		"viewer without permission": {
 			MaySee: yes, MayAct: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
 			Act: func(context.Context, client.ObjectKey, actions.Runtime) (actions.Result, error) {
-				t.Error("a viewer without the right changes a runtime")
+				t.Error("a viewer without permission changes a runtime")
 				return actions.Result{}, nil
 			},
 		},

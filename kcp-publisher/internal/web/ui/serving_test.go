@@ -38,7 +38,7 @@ func TestPagesSetContentSecurityPolicy(t *testing.T) {
 	}
 }
 
-func TestLocalUIRequiresTokenOfItsURL(t *testing.T) {
+func TestLocalUIRequiresTheTokenFromItsURL(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, viewerFrom(r.Context()).Name)
 	})

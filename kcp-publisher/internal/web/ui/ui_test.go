@@ -260,7 +260,7 @@ func TestPagesEscapeTextFromRuntimes(t *testing.T) {
 	}
 }
 
-func TestPagesRefuseViewersWithoutRights(t *testing.T) {
+func TestPagesRefuseViewersWithoutPermission(t *testing.T) {
 	no := func(context.Context, string) (bool, error) { return false, nil }
 	broken := func(context.Context, string) (bool, error) { return true, io.ErrUnexpectedEOF }
 	for name, c := range map[string]struct {
@@ -268,7 +268,7 @@ func TestPagesRefuseViewersWithoutRights(t *testing.T) {
 		status int
 	}{
 		"request without a viewer":                   {&Viewer{}, http.StatusUnauthorized},
-		"viewer without the right":                   {&Viewer{MaySee: no}, http.StatusForbidden},
+		"viewer without permission":                  {&Viewer{MaySee: no}, http.StatusForbidden},
 		"viewer whose permissions cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
@@ -281,7 +281,7 @@ func TestPagesRefuseViewersWithoutRights(t *testing.T) {
 	}
 }
 
-func TestRolloutActionsRequireTheRight(t *testing.T) {
+func TestRolloutActionsRequirePermission(t *testing.T) {
 	post := func(s *served, form string, header ...string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/rollouts/keda-regular-4",
 			strings.NewReader(form))
@@ -341,15 +341,15 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 		MaySee:           func(context.Context, string) (bool, error) { return true, nil },
 		MayChangeRollout: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
 		ActOnRollout: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
-			t.Error("a viewer without the right changes a rollout")
+			t.Error("a viewer without permission changes a rollout")
 			return actions.Result{}, nil
 		},
 	})
 	if status, _ := post(reader, "confirmed=yes&action=pause"); status != http.StatusForbidden {
-		t.Errorf("viewer without the right: got status %d", status)
+		t.Errorf("viewer without permission: got status %d", status)
 	}
 	if _, body, _ := reader.get(t, "/rollouts/keda-regular-4"); strings.Contains(body, `name="action"`) {
-		t.Error("a viewer without the right is offered actions")
+		t.Error("a viewer without permission is offered actions")
 	}
 }
 
@@ -397,7 +397,7 @@ func TestLabelKeysBreakAfterDotsAndSlashes(t *testing.T) {
 	}
 }
 
-// The number of deferred runtimes changes after the viewer has confirmed the action.
+// In this test, the number of deferred runtimes changes after the viewer has confirmed the action.
 func TestConfirmedActionHasTheConfirmedEffect(t *testing.T) {
 	waiting := func(deferred int32) *v1alpha1.Rollout {
 		r := &v1alpha1.Rollout{}

@@ -10,8 +10,8 @@
   let tag = "";
   let asking = null;
 
-  // take updates a node to match a fresh one. It keeps equal nodes, so that focus, scroll position and open details are
-  // preserved. Focused lists keep their choice, unless the fresh page is the answer to this choice.
+  // take updates a node to match a fresh one. It keeps equal nodes, so that focus, scroll position and open
+  // details are preserved. Focused lists keep their choice, unless the page was loaded because of this choice.
   function take(old, fresh, chosen) {
     if (old.id === "views" && fresh.id === "views") return; // the script fills this element
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
