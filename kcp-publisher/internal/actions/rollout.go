@@ -61,7 +61,7 @@ func Approve(wave string) Rollout {
 			return "", hasEnded(r)
 		case !slices.Contains(waiting, wave) &&
 			(slices.Contains(r.Spec.ApprovedWaves, wave) || slices.Contains(r.Spec.ApprovedDeferredWaves, wave)):
-			return "already has an approval of wave " + wave, nil
+			return "already has an approval for wave " + wave, nil
 		case !slices.Contains(waiting, wave):
 			return "",
 				fmt.Errorf("wave %q %w; waves that wait: %s", wave, ErrNoApproval,

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cloudauth"
 )
 
-// NewLogin returns the login of a provider, or nil for cloudauth.Generic.
+// NewLogin returns the login for a provider, or nil for cloudauth.Generic.
 func NewLogin(provider string) store.LoginFunc {
 	return cloudauth.Limit(provider, newLogin(provider, cloudauth.NewClient(provider)))
 }

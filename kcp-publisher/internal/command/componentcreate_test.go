@@ -297,7 +297,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 			[]string{"example.org/mailer:1.0.0", "--from", misspelled, "--to", to()}, cli.ExitFailed,
 			"misspelled.yaml, document 1, configmap a (v1): field kind must be spelled ConfigMap",
 		},
-		"an object of the agent": {
+		"an object that belongs to the agent": {
 			[]string{"example.org/mailer:1.0.0", "--from", key, "--to", to()}, cli.ExitFailed,
 			"every agent would refuse the content: Secret kyma-system/skr-agent-key: ",
 		},

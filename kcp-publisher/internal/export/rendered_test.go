@@ -119,7 +119,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 
 func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"an agent of an earlier version": {
+		"an agent from an earlier release": {
 			`echo 'skr-agent: there is no command used-images' >&2; exit 2`,
 			"remove --renderer, or set it to an skr-agent of this version",
 		},

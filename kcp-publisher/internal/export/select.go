@@ -26,7 +26,7 @@ type blobNeed struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
-	// repository is the repository of the runtime's registry that must contain the blob.
+	// repository is the repository in the runtime's registry that must contain the blob.
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string

@@ -24,8 +24,8 @@ func (e *BehindError) Error() string {
 }
 
 // GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order of these steps
-// prevents both programs from changing the runtime, and lifecycle-manager from downgrading modules. Each step can be
-// repeated:
+// ensures that the publisher and lifecycle-manager never manage the runtime at the same time, and that
+// lifecycle-manager does not downgrade modules. Each step can be repeated:
 //
 // 1. Remove the takeover label, so that the publisher stops.
 // 2. Write the status with which lifecycle-manager continues.

@@ -31,7 +31,8 @@ type Plan struct {
 	// Phase is the takeover's current phase: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
-	// Obstacles lists the reasons why the takeover cannot start. Remarks lists other messages.
+	// Obstacles lists the reasons why the takeover cannot start. Remarks lists messages that do not prevent the
+	// takeover.
 	Obstacles []string `json:"obstacles,omitempty"`
 	Remarks   []string `json:"remarks,omitempty"`
 	// Removes lists the objects that `takeover finish` removes from the control plane.
@@ -183,7 +184,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return append(all, listExceededLimits(manifests)...)
 }
 
-// listExceededLimits returns the limits of recordModules that the modules' objects exceed.
+// listExceededLimits returns the limits in recordModules that the modules' objects exceed.
 func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	objects, bytes := 0, 0
 	for i := range manifests {

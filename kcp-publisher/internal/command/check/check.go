@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// rightsDir is the folder with the RBAC files of the publisher's chart.
+// rightsDir is the folder with the RBAC files in the publisher's chart.
 const rightsDir = "kcp-publisher/rbac"
 
 type checkFlags struct {

@@ -11,7 +11,7 @@ import (
 // RenderCommand is the name of the hidden command that renders content.
 const RenderCommand = "render"
 
-// NewRender returns the command of the child process that renders content.
+// NewRender returns the command for the child process that renders content.
 func NewRender() *cobra.Command {
 	return &cobra.Command{
 		Use: RenderCommand, Short: "render the content on standard input", Hidden: true, Args: cobra.NoArgs,

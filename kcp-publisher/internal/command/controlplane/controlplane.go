@@ -28,7 +28,8 @@ type Flags struct {
 	Everywhere bool
 }
 
-// Add adds the flags of the control plane. objects completes the help text of --namespace, such as "the Kymas".
+// Add adds the flags that select the control plane. objects completes the help text of --namespace, such as "the
+// Kymas".
 func (c *Flags) Add(flags *pflag.FlagSet, objects string) {
 	AddNamespaceFlag(flags, &c.Namespace, objects)
 	c.Cluster.AddFlags(flags, "the control plane")
@@ -54,7 +55,7 @@ func AddNamespaceFlag(flags *pflag.FlagSet, into *string, of string) {
 	cli.RequireValues(flags, "namespace")
 }
 
-// Connect returns a client of the control plane.
+// Connect returns a client for the control plane.
 func (c *Flags) Connect() (client.Client, error) {
 	config, err := c.Cluster.Config()
 	if err != nil {

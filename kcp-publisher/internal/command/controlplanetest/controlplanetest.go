@@ -31,7 +31,7 @@ import (
 type Server struct {
 	Kymas []v1beta2.Kyma
 	Items []json.RawMessage
-	// Columns are the columns in the CRD of Kymas.
+	// Columns are the columns in the Kyma CRD.
 	Columns []string
 	// Fieldless is true if the CRD has no selectable fields. If Expires is true, the continue token of a table expires
 	// after the first page.

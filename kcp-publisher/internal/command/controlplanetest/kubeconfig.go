@@ -22,7 +22,7 @@ import (
 )
 
 // Kubeconfig starts the server and returns the path of its kubeconfig. Unlike the server that Connect starts, this
-// server also supports discovery, merge patches of Kymas and the creation of Events, and lists the given namespaces.
+// server also supports discovery, merge patches for Kymas and the creation of Events, and lists the given namespaces.
 func (s *Server) Kubeconfig(tb testing.TB, namespaces ...string) string {
 	tb.Helper()
 	mux := http.NewServeMux()

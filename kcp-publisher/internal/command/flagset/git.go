@@ -57,7 +57,7 @@ func (f *GitFlags) Open(flag, url string) (*git.Repository, error) {
 	return repository, nil
 }
 
-// LoadedObjects contains the objects of a commit or a folder.
+// LoadedObjects contains the objects from a commit or a folder.
 type LoadedObjects struct {
 	Objects source.Objects
 	// Source identifies the commit with the objects. It is nil if the objects come from a folder.
@@ -67,7 +67,7 @@ type LoadedObjects struct {
 	copied     string
 }
 
-// Applied returns the commit of the objects. ok is false if the objects are from a folder.
+// Applied returns the commit that contains the objects. ok is false if the objects are from a folder.
 func (l LoadedObjects) Applied() (commit git.AppliedCommit, ok bool) {
 	if l.commit == nil {
 		return git.AppliedCommit{}, false
@@ -84,7 +84,7 @@ func (l LoadedObjects) CheckSuccessor(ctx context.Context, last git.AppliedCommi
 	return l.repository.CheckSuccessor(ctx, l.commit, last)
 }
 
-// Close removes the copied files of the commit.
+// Close removes the copies of the commit's files.
 func (l LoadedObjects) Close() {
 	if l.copied != "" {
 		_ = os.RemoveAll(l.copied)

@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// MaintenanceFlags selects the maintenance windows of upgrades that require downtime.
+// MaintenanceFlags selects the maintenance windows for upgrades that require downtime.
 type MaintenanceFlags struct {
 	policy  string
 	minimum time.Duration
 }
 
-// defaultMinimumWindow is also the default of lifecycle-manager.
+// defaultMinimumWindow is also the default in lifecycle-manager.
 const defaultMinimumWindow = 20 * time.Minute
 
 // Add adds the flags.

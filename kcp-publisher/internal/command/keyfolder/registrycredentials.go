@@ -76,7 +76,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 	return json.Marshal(content)
 }
 
-// NotificationCredentials adds the credentials of a runtime for the notifications at address to config.
+// NotificationCredentials adds a runtime's credentials for the notification endpoint at address to config.
 func NotificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
 		// the URL can contain credentials

@@ -74,7 +74,7 @@ func (f *followFlags) options(namespace, selector string) (*follow.Options, erro
 	}, nil
 }
 
-// addFollower adds a Follower to the manager of the replica that applies commits.
+// addFollower adds a Follower to the manager in the replica that applies commits.
 func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, error) {
 	options.Client, options.Reader = mgr.GetClient(), mgr.GetAPIReader()
 	options.Events = mgr.GetEventRecorder("kcp-publisher")
@@ -89,7 +89,7 @@ func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, er
 	return follower, nil
 }
 
-// planned runs the follower in the planner of a publisher with shards.
+// planned adds a Follower to the planner's manager in a publisher with shards.
 func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*controller.PlannedGit, error) {
 	options.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
 		data, err := board.Approvals(ctx)

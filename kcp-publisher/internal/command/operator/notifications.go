@@ -78,13 +78,13 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// served is the publishing part of a process, as seen by the receiver of registry notifications.
+// served is the publishing part of a process, as seen by the receiver for registry notifications.
 type served interface {
 	// acceptsNotifications reports whether the process accepts notifications.
 	acceptsNotifications() bool
 	// owns reports whether the process publishes to the runtime.
 	owns(runtime string) bool
-	// hasRuntime reports whether a Kyma of the process has this runtime ID.
+	// hasRuntime reports whether one of the process's Kymas has this runtime ID.
 	hasRuntime(runtime string) bool
 }
 
@@ -111,7 +111,7 @@ func (f *notificationFlags) setUpReads(
 	return reads, mgr.Add(reads)
 }
 
-// setUpReceiver adds the receiver of registry notifications to the manager, if it is enabled. forward sends a
+// setUpReceiver adds the receiver for registry notifications to the manager if the receiver is enabled. forward sends a
 // notification about another process's runtime to that process. forward is nil if only one process exists.
 func (f *notificationFlags) setUpReceiver(
 	mgr ctrl.Manager, runtimes served, reads *receiver.ReadQueue, forward func(runtime string), location string,

@@ -27,7 +27,7 @@ func TestReplicaReadsOnlyReportsOfItsShards(t *testing.T) {
 	if err := o.readReport(t.Context(), ids[0]); err == nil {
 		t.Error("the replica reads a report of another shard")
 	}
-	o.addForwarded(nil, []string{ids[0]}) // this would panic if it queued a runtime of another shard
+	o.addForwarded(nil, []string{ids[0]}) // a queued runtime from another shard would cause a panic
 	if o.set(1, nil); o.owns(ids[1]) {
 		t.Error("the replica owns a runtime after its shard has ended")
 	}

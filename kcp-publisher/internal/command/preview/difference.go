@@ -101,7 +101,7 @@ func (d Difference) Draw(out io.Writer) {
 	t.Render()
 }
 
-// isWaiting reports whether the runtimes of a change keep their version for now.
+// isWaiting reports whether a change's runtimes keep their version for now.
 func isWaiting(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
 
 // describeWaiting returns the end of a sentence with the number of runtimes in which all changes wait.

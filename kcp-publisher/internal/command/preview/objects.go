@@ -44,7 +44,7 @@ func newControlled() Objects {
 	}
 }
 
-// Read reads the objects of a namespace.
+// Read reads the objects in a namespace.
 func Read(ctx context.Context, api client.Reader, namespace string) (Objects, error) {
 	c := newControlled()
 	var kymas v1beta2.KymaList

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// fleet publishes to all runtimes once. It decides about all removals of modules before the first push.
+// fleet publishes to all runtimes once. It decides about all module removals before the first push.
 type fleet struct {
 	publisher   *publish.Publisher
 	catalog     *catalog.Snapshot

@@ -23,7 +23,7 @@ type removalGuard struct {
 	verdicts map[string]plan.RemovalDecision // by runtime
 }
 
-// approve records the approvals of the flag --approve-removals in the Kymas.
+// approve records the approvals from the flag --approve-removals in the Kymas.
 func (g *removalGuard) approve(kymas []v1beta2.Kyma) error {
 	held := plan.HeldRemovals(kymas)
 	for _, id := range g.approved {

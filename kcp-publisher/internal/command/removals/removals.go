@@ -1,4 +1,4 @@
-// Package removals implements the command that lists and approves held removals of modules.
+// Package removals implements the command that lists and approves held module removals.
 package removals
 
 import (

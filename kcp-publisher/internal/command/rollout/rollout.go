@@ -143,7 +143,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// newActionOnNewest returns a command for an action that is possible only on the newest rollout of a module and
+// newActionOnNewest returns a command for an action that is possible only on the newest rollout for a module and
 // channel.
 func (f *rolloutFlags) newActionOnNewest(
 	name, short string, change func(all []v1alpha1.Rollout) actions.Rollout,

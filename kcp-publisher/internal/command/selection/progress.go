@@ -49,8 +49,8 @@ func (p *Progress) Done(one Target, result string) {
 	}
 }
 
-// Fail prints the error of a runtime. If the command changes a single runtime, Fail prints nothing, because End returns
-// the error.
+// Fail prints a runtime's error. If the command changes a single runtime, Fail prints nothing, because End returns the
+// error.
 func (p *Progress) Fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,7 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	return err
 }
 
-// watchControlPlane returns a cache of the control plane, and a channel that signals changes.
+// watchControlPlane returns a cache of the control plane's objects, and a channel that signals changes.
 func (f *statusFlags) watchControlPlane(
 	ctx context.Context, selector labels.Selector,
 ) (cache.Cache, <-chan struct{}, error) {

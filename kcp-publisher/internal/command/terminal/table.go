@@ -1,4 +1,4 @@
-// Package terminal prints tables, colors and texts of commands, and asks for confirmations.
+// Package terminal prints tables, colors and texts for commands, and asks for confirmation.
 package terminal
 
 import (

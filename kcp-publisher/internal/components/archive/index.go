@@ -14,7 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Version is an entry of an archive's index.
+// Version is an entry in an archive's index.
 type Version struct {
 	// Repository is the relative name of the repository, such as "component-descriptors/kyma-project.io/module/keda".
 	Repository string `json:"repository"`

@@ -191,7 +191,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	component, err := r.read(bounded, name, version)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return Component{}, err // do not cache an error of the caller's context
+		return Component{}, err // do not cache an error from the caller's context
 	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
 		// Keep the cached version while the registry is unavailable.
 		e.checked = r.now()

@@ -132,8 +132,8 @@ func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Reso
 	return coveredContent(ctx, resource, locatedContent{Content: newContent(name, layer), from: repository})
 }
 
-// findLayer finds a layer of the component version by its digest. The layer of an inline descriptor can be in any
-// repository of the component.
+// findLayer finds a layer of the component version by its digest. An inline descriptor's layer can be in any of the
+// component's repositories.
 func (r *Reader) findLayer(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {

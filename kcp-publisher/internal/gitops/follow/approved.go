@@ -13,14 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// recordApproved adds the approved removals of the commit to the approvals from earlier polls. It discards other
-// commits' approvals. Only Start's goroutine calls it.
+// recordApproved adds the commit's approved removals to its approvals from earlier polls. It discards other commits'
+// approvals. Only Start's goroutine calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := shard.Approvals{
 		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},
 	}
 	if known := f.approved.Load(); known != nil && known.Commit == commit {
-		// An earlier poll already pruned some of the objects.
+		// Keep the earlier polls' approvals, because those polls may have pruned some of the objects.
 		next.At = known.At
 		maps.Copy(next.Kymas, known.Kymas)
 		maps.Copy(next.Modules, known.Modules)
@@ -67,8 +67,8 @@ func (f *Follower) Approvals() shard.Approvals {
 	return *approved
 }
 
-// recallApproved restores the approvals of an earlier process, because that process may have pruned some of the
-// objects.
+// recallApproved restores the approvals that an earlier process stored, because that process may have pruned some of
+// the objects.
 func (f *Follower) recallApproved(ctx context.Context) error {
 	if f.RecallApprovals == nil || f.approved.Load() != nil {
 		return nil

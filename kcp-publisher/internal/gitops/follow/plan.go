@@ -1,6 +1,6 @@
-// Package follow makes the control plane match a branch in a Git repository. It applies the newest commit's objects and
-// deletes objects that only an earlier commit contained. It first validates the whole commit in a dry run. After a read
-// error, it does not delete objects.
+// Package follow makes the control plane match a branch in a Git repository. It applies the newest commit's objects,
+// and deletes objects from earlier commits that the newest commit does not contain. It first validates the whole commit
+// in a dry run. After a read error, it does not delete objects.
 package follow
 
 import (
@@ -89,12 +89,12 @@ func removeServerFields(object map[string]any) {
 	}
 }
 
-// Plan contains the changes of one commit.
+// Plan contains the changes for one commit.
 type Plan struct {
 	// Apply contains the commit's objects that are missing or differ in the control plane.
 	Apply []source.Written
-	// Prune contains the objects to delete, which only earlier commits contain. An annotation protects the objects in
-	// Protected from deletion.
+	// Prune contains the objects to delete: objects from earlier commits that are not in this commit. An annotation
+	// protects the objects in Protected from deletion.
 	Prune, Protected []Key
 	// Disown contains the objects that stay in the control plane but are not managed by the repository anymore.
 	Disown []Key

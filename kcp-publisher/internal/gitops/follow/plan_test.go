@@ -81,7 +81,7 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 	return live, plan.Inventory
 }
 
-// limits are the defaults of the flags.
+// limits contains the default values of the flags.
 var limits = Pruning{MaxPercent: 10, MaxCount: 5}
 
 func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {

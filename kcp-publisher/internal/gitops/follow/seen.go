@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The manager's cache watches each kind separately, so one kind can be behind the others. A commit is recorded as
-// applied only after the cache contains all its objects.
+// The manager's cache watches each kind separately, so it can be up to date for one kind and outdated for another. A
+// commit is recorded as applied only after the cache contains all its objects.
 
 const (
 	visibleWithin = 10 * time.Second

@@ -61,7 +61,7 @@ func (c ControlPlane) Survey(ctx context.Context, commit string, objects source.
 	return s, nil
 }
 
-// readLive reads the control plane's objects of the wanted kinds and of the inventory's kinds. It skips a kind that the
+// readLive reads all of the control plane's objects whose kind occurs in wanted or inventory. It skips a kind that the
 // API server does not serve, because the dry run reports the missing kind.
 func (c ControlPlane) readLive(
 	ctx context.Context, wanted []source.Written, inventory []Key,

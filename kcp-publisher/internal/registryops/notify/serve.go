@@ -37,7 +37,7 @@ type Options struct {
 }
 
 // Limits bounds the connections to the notification server on which no agent has been accepted yet. Options.Connections
-// limits the others.
+// limits the connections of accepted agents.
 var Limits = serve.Limits{
 	Connections: maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20,
 	Read: 5 * time.Second, Write: writeTimeout,
@@ -81,7 +81,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case err != nil && !h.refusals.Allow():
 		refuse(w, "limited", http.StatusTooManyRequests, "too many refusals")
 	case err != nil && !token.IsRefused(err):
-		h.announce(err, "failed to verify passwords of agents", request)
+		h.announce(err, "failed to verify agents' passwords", request)
 		refuse(w, "credentials", http.StatusServiceUnavailable, "try again later")
 	case err != nil:
 		h.announce(err, "refused a password for notifications", request)

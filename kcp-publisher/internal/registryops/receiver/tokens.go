@@ -55,7 +55,7 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A mounted Secret is replaced by a rename, so it becomes another file.
+	// Kubernetes updates a mounted Secret with a rename, so the path then refers to a different file.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
 		t.read.Size() == info.Size() {
 		return t.tokens, nil

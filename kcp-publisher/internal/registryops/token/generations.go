@@ -46,7 +46,7 @@ func (g *Generations) refresh() error {
 	if err != nil {
 		return err
 	}
-	// A mounted ConfigMap is replaced by a rename, so it becomes another file.
+	// Kubernetes updates a mounted ConfigMap with a rename, so the path then refers to a different file.
 	if g.read != nil && os.SameFile(g.read, info) && g.read.ModTime().Equal(info.ModTime()) &&
 		g.read.Size() == info.Size() {
 		return nil

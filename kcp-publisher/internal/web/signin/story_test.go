@@ -26,7 +26,9 @@ import (
 
 func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	w := startWorld(t)
-	t.Run("a token shows the fleet only to users who can list its objects", func(t *testing.T) { tokensShowTheFleet(t, w) })
+	t.Run("a token shows the fleet only to users who can list its objects", func(t *testing.T) {
+		tokensShowTheFleet(t, w)
+	})
 	t.Run("revoked permissions take effect", func(t *testing.T) { rightsAreTakenAway(t, w) })
 	t.Run("an invalid token ends the session", func(t *testing.T) { tokenEnds(t, w) })
 	t.Run("without an API server, no data is shown and sessions are kept", func(t *testing.T) {

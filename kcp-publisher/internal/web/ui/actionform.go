@@ -73,7 +73,7 @@ func (p *pages) confirm(w http.ResponseWriter, r pageRequest, section string, c 
 // create Events.
 func (p *pages) logUnrecorded(r pageRequest, result actions.Result, name string) {
 	if result.Unrecorded != nil {
-		p.Log.Info("failed to create an Event for the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",
+		p.Log.Info("failed to create an Event for a viewer's action", "viewer", r.viewer.Name, "object", name, "reason",
 			result.Unrecorded.Error())
 	}
 }

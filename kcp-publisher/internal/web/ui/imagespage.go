@@ -231,7 +231,7 @@ func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	problem := ""
 	if err != nil {
 		problem = err.Error()
-		p.Log.Error(err, "failed to read the images of modules")
+		p.Log.Error(err, "failed to read the modules' images")
 	}
 	p.contents.put(asked, found, problem, p.Now())
 }

@@ -47,11 +47,11 @@ func activeRollout(all []fleet.Rollout, module, channel, version string) *fleet.
 	return newest
 }
 
-// versionView counts the runtimes of one version.
+// versionView counts the runtimes with one version of a module.
 type versionView struct {
 	Version string
 	Total   int
-	// Bar shows the runtimes of the version by state.
+	// Bar shows the runtimes with this version by state.
 	Bar    []segment
 	States []stateCount
 	// Offered lists the channels with this version.

@@ -73,7 +73,7 @@ type tile struct {
 	Chosen  bool
 }
 
-// filters are the options of the form above the table.
+// filters contains the options in the form above the table.
 type filters struct {
 	Channels, Modules, Versions []string
 	Healths                     []fleet.Health
@@ -116,7 +116,7 @@ func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
 	})
 }
 
-// list sets the runtimes of the requested page, or their groups.
+// list sets the runtimes on the requested page, or their groups.
 func (o *overview) list(s *snapshot) {
 	var matching []*fleet.Runtime
 	for _, i := range s.worstFirst {

@@ -27,7 +27,7 @@ const (
 	actTimeout = 2 * time.Minute
 )
 
-// runtimeAction is one action on runtimes, with the texts of its confirmation.
+// runtimeAction is one action on runtimes, with the texts for its confirmation page.
 type runtimeAction struct {
 	Name, Title, effect string
 	askReason           bool
@@ -211,7 +211,7 @@ func runtimeCount(n int, id string) string {
 	return strconv.Itoa(n) + " runtimes"
 }
 
-// actionFailures is the data of the page after an action that failed for some runtimes.
+// actionFailures is the data for the page after an action that failed for some runtimes.
 type actionFailures struct {
 	Title       string
 	Done, Total int

@@ -38,7 +38,7 @@ type runtimePage struct {
 	OriginsError string
 	EventsError  string
 	Details      details
-	// Newest is the latest published bundle, or nil. Earlier contains the earlier bundles, newest first.
+	// Newest is the latest published bundle, or nil. Earlier contains the bundles before Newest, newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
 	// Offered contains the actions that the viewer may start.
@@ -48,7 +48,7 @@ type runtimePage struct {
 
 type label struct{ Key, Value string }
 
-// event is an Event of the runtime's Kyma.
+// event is an Event about the runtime's Kyma.
 type event struct {
 	Reason, Message, Type string
 	Time                  time.Time

@@ -36,7 +36,8 @@ var errNotReadYet = errors.New("the objects of the control plane are still loadi
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	// kyma returns the Kyma of a runtime, and kymas returns all Kymas of the fleet. They must not be modified.
+	// kyma returns a runtime's Kyma, and kymas returns all Kymas in the fleet. Callers must not modify the returned
+	// Kymas.
 	kyma   func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
 	kymas  func(context.Context) ([]v1beta2.Kyma, error)
 	assess func(fleet.Input) fleet.Fleet

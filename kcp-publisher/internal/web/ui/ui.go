@@ -45,8 +45,8 @@ type Options struct {
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// RendersContents is true if the result of Contents includes the images in rendered objects.
 	RendersContents bool
-	// Events reads the Events of a Kyma with the permissions of the viewer in ctx. If it is nil, the pages do not show
-	// Events.
+	// Events reads the Events about a Kyma with the permissions of the viewer in ctx. If it is nil, the pages do not
+	// show Events.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	// Trains reads the PromotionPolicies of a namespace with the permissions of the viewer in ctx. If it is nil, the
 	// pages do not show trains.
@@ -64,7 +64,7 @@ type pages struct {
 	contents imageCache
 }
 
-// Handler returns the handler of the pages. It refuses requests without a Viewer, and requests from other sites that
+// Handler returns the handler for the pages. It refuses requests without a Viewer, and requests from other sites that
 // change data.
 func Handler(o Options) http.Handler {
 	p := &pages{
@@ -86,7 +86,7 @@ func Handler(o Options) http.Handler {
 	return secure(assets(protected))
 }
 
-// secure sets headers that prevent browsers from running, loading or framing content of other sites, and limits the
+// secure sets headers that prevent browsers from running, loading or framing content from other sites, and limits the
 // size of requests.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
