@@ -114,7 +114,7 @@ func TestComponentVerifyAppliesThePolicy(t *testing.T) {
 	})
 }
 
-func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
+func TestPublishIncludesWatchersFromTheFolder(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	watcher := func(resource string) string {
 		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  " +

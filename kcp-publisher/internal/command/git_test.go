@@ -37,7 +37,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	return last.Statement.Predicate.Source
 }
 
-// readBundle reads and verifies a runtime's bundle. It returns nil if the runtime has none.
+// readBundle reads and verifies a runtime's bundle. It returns nil if the runtime does not have a bundle.
 func readBundle(t *testing.T, place store.Store, runtime string, root trust.Root) *bundle.Bundle {
 	t.Helper()
 	repository, err := place.Repository(t.Context(), bundle.DesiredRepository(runtime))
@@ -62,7 +62,7 @@ func readBundle(t *testing.T, place store.Store, runtime string, root trust.Root
 	return &complete
 }
 
-func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
+func TestPublishRecordsTheCommitThatChangedABundle(t *testing.T) {
 	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.CopyFS(filepath.Join(r.Dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestInvalidArgumentsOfLogsAndTreeAreRefused(t *testing.T) {
+func TestLogsAndTreeRefuseInvalidArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"logs": "expected a runtime ID", "tree a b c": "expected a runtime ID",
 		"logs berlin":                       "exactly one of --location and --file is required",

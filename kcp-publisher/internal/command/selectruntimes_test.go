@@ -91,7 +91,7 @@ func TestCommandsChangeOnlyTheSelectedRuntimes(t *testing.T) {
 	}
 }
 
-func TestRevokePrintsTheEnrollmentOfTheKyma(t *testing.T) {
+func TestRevokePrintsTheEnrollCommandForTheKyma(t *testing.T) {
 	o := run("revoke", "runtime-00002", "--kubeconfig", newFourRuntimes(t).Kubeconfig(t))
 	if !strings.Contains(o.out, "kcp-publisher enroll id-2 --kyma kcp-system/runtime-00002 ...") {
 		t.Errorf("got %+v", o)

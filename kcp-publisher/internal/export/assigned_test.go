@@ -24,7 +24,7 @@ func versions(runtimes []inventory.Runtime) string {
 	return strings.Join(lines, ", ")
 }
 
-func TestBundleIsFoundByTimeThroughPreviousBundles(t *testing.T) {
+func TestEarlierBundlesAreFoundThroughPreviousDigests(t *testing.T) {
 	f := newFleet(t)
 	version := func(v string) bundle.Manifest {
 		m := f.installed("keda", "lab/keda:"+v)

@@ -72,7 +72,7 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 	}
 }
 
-func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
+func TestReferencesWithTheSameTagAndDifferentDigestsAreExported(t *testing.T) {
 	f := newFleet(t)
 	first, _ := f.image("lab/keda:1", "linux/amd64")
 	second, _ := f.image("lab/keda:1", "linux/amd64", "linux/arm64")

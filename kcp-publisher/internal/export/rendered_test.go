@@ -30,7 +30,7 @@ func (f *fleet) installed(name string, listed ...string) bundle.Manifest {
 	return m
 }
 
-func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
+func TestUnlistedImagesInRenderedObjectsAreExported(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/keda:1", "linux/amd64")
 	used, _ := f.image("lab/helper:1", "linux/amd64")

@@ -38,7 +38,7 @@ func ReadInput(ctx context.Context, api client.Reader, of KymaSelector, d Divide
 }
 
 // ReadCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. It
-// uses the ModuleReleaseMetas in input, if any. If a read fails, it does not change input.
+// uses the ModuleReleaseMetas in input, if any. If a read fails, input stays unchanged.
 func ReadCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {
@@ -65,8 +65,8 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 const maxPolicies = 500
 
 // checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that does
-// not compile, and the policies that apply to no module. It omits results if the user is not permitted to read their
-// objects.
+// not compile, and the policies that apply to no module. It returns no results for objects that the user is not
+// permitted to read.
 func checkPolicies(
 	ctx context.Context, api client.Reader, namespace string, metas []v1beta2.ModuleReleaseMeta,
 ) (invalid []fleet.InvalidPolicy, unmatched []fleet.UnmatchedPolicy, err error) {

@@ -21,7 +21,7 @@ func TestInterruptedMoveReportsNoTimeout(t *testing.T) {
 	}
 }
 
-func TestMoveNamesTheKeyFolderThatThePublisherRefuses(t *testing.T) {
+func TestMoveErrorNamesTheRefusedKeyFolder(t *testing.T) {
 	f := moveFlags{dir: "other-keys"}
 	kyma := func(handled string, assigned int64, publish reason.Reason) *v1beta2.Kyma {
 		k := &v1beta2.Kyma{}

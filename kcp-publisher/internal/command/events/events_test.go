@@ -26,7 +26,7 @@ func eventAbout(kind, version, name string, minutes int) corev1.Event {
 	}
 }
 
-func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
+func TestFleetEventsAreListedByTime(t *testing.T) {
 	operator, rollouts := v1beta2.GroupVersion.String(), v1alpha1.GroupVersion.String()
 	series := eventAbout("Rollout", rollouts, "scaler-1", 60)
 	series.Type = corev1.EventTypeWarning

@@ -60,7 +60,7 @@ func (f *GitFlags) Open(flag, url string) (*git.Repository, error) {
 // LoadedObjects contains the objects from a commit or a folder.
 type LoadedObjects struct {
 	Objects source.Objects
-	// Source identifies the commit with the objects. It is nil if the objects come from a folder.
+	// Source identifies the commit with the objects. Source is nil if the objects come from a folder.
 	Source     *bundle.Source
 	repository *git.Repository
 	commit     *git.Commit

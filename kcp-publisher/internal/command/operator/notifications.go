@@ -99,8 +99,8 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-// setUpReads adds a queue to the manager that reads a runtime's report without waiting for the next poll. It returns
-// nil if no receiver is configured.
+// setUpReads adds a queue to the manager and returns the queue, which reads runtimes' reports without waiting for the
+// next poll. It returns nil if no receiver is configured.
 func (f *notificationFlags) setUpReads(
 	mgr ctrl.Manager, readReport func(ctx context.Context, runtime string) error,
 ) (*receiver.ReadQueue, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-func TestReplicaReadsOnlyReportsOfItsShards(t *testing.T) {
+func TestReplicaReadsOnlyReportsForItsShards(t *testing.T) {
 	o := newOwned(2)
 	if o.owns("one") || o.hasRuntime("one") || !o.acceptsNotifications() {
 		t.Error("a replica without shards must accept notifications and own no runtime")

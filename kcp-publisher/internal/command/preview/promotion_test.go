@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPromotionOfAModuleWithoutVersionsNamesTheFields(t *testing.T) {
+func TestErrorForAModuleWithoutReleaseMetaNamesTheFields(t *testing.T) {
 	for known, want := range map[string]string{
 		"":     "module keda: no ModuleReleaseMeta found: create one with spec.moduleName keda",
 		"keds": "module keda: no ModuleReleaseMeta found: did you mean keds?",
@@ -16,7 +16,7 @@ func TestPromotionOfAModuleWithoutVersionsNamesTheFields(t *testing.T) {
 	}
 }
 
-func TestPromotionOfAModuleWithAVersionNamesTheModule(t *testing.T) {
+func TestErrorForAModuleArgumentWithVersionNamesTheModule(t *testing.T) {
 	const want = "module keda@1.9.0: no ModuleReleaseMeta found: name the module without a version: keda"
 	if got := NoReleaseMeta("keda@1.9.0", []string{"keda"}).Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)

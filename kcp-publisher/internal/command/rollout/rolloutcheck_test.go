@@ -19,7 +19,7 @@ func celCheck(name, expression string) fleet.Check {
 	return fleet.Check{Name: name, CEL: &fleet.CELCheck{Expression: expression}}
 }
 
-func TestChecksOfAPolicyAreSelected(t *testing.T) {
+func TestPolicyChecksAreSelected(t *testing.T) {
 	policy := &fleet.RolloutPolicy{}
 	policy.Name = "careful"
 	policy.Spec.Waves = []fleet.Wave{

@@ -105,8 +105,8 @@ func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
 		"Kyma with its kind and group": {names: []string{"kyma.operator.kyma-project.io/kyma-1"},
 			want: []string{"9e3779b1"}},
 		"runtime ID that is also the name of another Kyma": {names: []string{"kyma-3"},
-			err: "runtime kyma-3: ambiguous, it is the runtime ID of Kyma kyma-2 and the name of the Kyma of runtime " +
-				"7f4a7c15: specify kyma/kyma-2 or kyma/kyma-3"},
+			err: "runtime kyma-3 is ambiguous: it is Kyma kyma-2's runtime ID, and the name of runtime 7f4a7c15's Kyma; " +
+				"specify kyma/kyma-2 or kyma/kyma-3"},
 		"Kymas with ambiguous names": {names: []string{"kyma/kyma-3", "kyma/kyma-2"}, want: []string{"7f4a7c15", "kyma-3"}},
 		"unknown Kyma":               {names: []string{"kyma/us-2"}, err: "runtime us-2: no Kyma in namespace kcp-system"},
 		"unknown runtime ID": {
@@ -175,7 +175,7 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestEndedContextStopsTheChange(t *testing.T) {
+func TestCanceledContextStopsFurtherChanges(t *testing.T) {
 	found := make([]Target, 500)
 	for i := range found {
 		found[i] = Target{ID: fmt.Sprintf("r-%d", i)}

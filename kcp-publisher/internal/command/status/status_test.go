@@ -147,7 +147,7 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 	}
 }
 
-func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
+func TestStatusListsOnlyUnhealthyRuntimesInALargeFleet(t *testing.T) {
 	f := fleet.Assess(fleet.Input{Now: noon})
 	if got, err := shown(t, f, statusFlags{}); err != nil ||
 		got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAgentAcceptsAndRefusesSharedContents in package planning checks the same content for agents.
-func TestCreateAcceptsAndRefusesSharedContents(t *testing.T) {
+func TestCreateAcceptsTheSameContentsAsAgents(t *testing.T) {
 	for _, c := range contenttest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			files, err := Read(folder(t, map[string]string{"a.yaml": c.YAML}))

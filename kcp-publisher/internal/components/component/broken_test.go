@@ -135,7 +135,7 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 	}
 }
 
-func TestUnusedResourcesOfAComponentCanBeMissing(t *testing.T) {
+func TestUnusedComponentResourcesCanBeMissing(t *testing.T) {
 	w := newWorld(t)
 	a := archiveWith(t, testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) {
 		m["subject"] = map[string]any{

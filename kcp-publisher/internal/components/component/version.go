@@ -103,9 +103,9 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest decodes an index. It returns the manifest with the component descriptor, and the other
-// manifests. An annotation marks the manifest with the component descriptor. Without the annotation, it is the first
-// manifest.
+// decodeIndexManifest decodes an index. It returns the manifest with the component descriptor, and the other manifests.
+// An annotation marks the manifest with the component descriptor. Without an annotation, the first manifest contains
+// the component descriptor.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`

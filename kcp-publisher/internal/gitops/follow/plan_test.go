@@ -326,7 +326,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 	}
 }
 
-func TestInventoryOfALargeFleetFits(t *testing.T) {
+func TestInventoryOfALargeFleetFitsIntoTheRecord(t *testing.T) {
 	var keys []Key
 	for i := range 20_000 {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)))

@@ -153,7 +153,8 @@ func (r *Repository) WithRevision(branch, tag string) *Repository {
 	return &other
 }
 
-// closeConnections closes idle connections. The follower opens the repository for each poll, so they would accumulate.
+// closeConnections closes idle connections. The follower opens the repository for each poll, so idle connections would
+// accumulate.
 func (r *Repository) closeConnections() {
 	if r.closeIdle != nil {
 		r.closeIdle()

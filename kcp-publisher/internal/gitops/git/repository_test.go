@@ -364,7 +364,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestTargetSizeOfDeltaIsDecoded(t *testing.T) {
+func TestDeltaTargetSizeIsDecoded(t *testing.T) {
 	for name, c := range map[string]struct {
 		delta []byte
 		want  int64

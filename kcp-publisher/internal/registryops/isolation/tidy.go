@@ -22,7 +22,7 @@ type cleaner struct {
 
 // writtenObject is an object that a check has written.
 type writtenObject struct {
-	// description describes the object if it cannot be deleted. path is its URL path.
+	// description is the message about an object that cannot be deleted. path is the object's URL path.
 	description, path string
 	runtime           Runtime
 	// expires is true for an object that registries remove automatically.

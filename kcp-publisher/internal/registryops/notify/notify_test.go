@@ -197,7 +197,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestPasswordsOfOtherRuntimesAreRefused(t *testing.T) {
+func TestOtherRuntimesPasswordsAreRefused(t *testing.T) {
 	e := start(t, 10, false)
 	ask := func(user, password string) int {
 		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, user, password)), nil)
@@ -241,7 +241,7 @@ func TestPasswordsOfOtherRuntimesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAgentsOfAMovedShardAreDisconnected(t *testing.T) {
+func TestAgentsAreDisconnectedWhenTheirShardMoves(t *testing.T) {
 	e := start(t, 3, false)
 	moved := e.connect(t, "one")
 	e.connect(t, "two")
@@ -332,7 +332,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 }
 
 // With a runtime's stolen password, an attacker could otherwise close the agent's connections again and again.
-func TestReconnectsOfARuntimeAreLimited(t *testing.T) {
+func TestReconnectsPerRuntimeAreLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
 	began := time.Now()

@@ -287,7 +287,7 @@ func TestFrequentReportsDoNotDelayOtherRuntimes(t *testing.T) {
 	})
 }
 
-func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
+func TestNotificationsForAllRuntimesAreProcessedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count atomic.Int64
 		var order []string

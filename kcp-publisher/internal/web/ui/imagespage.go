@@ -29,7 +29,7 @@ const (
 )
 
 // imageCache caches module versions' images. A version never changes, so only failures expire. A rendered version's
-// images can depend on the Kubernetes version, so they are determined again for a new Kubernetes version.
+// images can depend on the Kubernetes version, so a new Kubernetes version causes another read.
 type imageCache struct {
 	// mu guards the fields below.
 	mu      sync.Mutex

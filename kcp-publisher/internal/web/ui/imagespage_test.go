@@ -143,7 +143,7 @@ func TestImagesAreReadAgainForNewKubernetesVersions(t *testing.T) {
 	}
 }
 
-func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
+func TestReportedVersionsDoNotDisplaceOtherRuntimesImages(t *testing.T) {
 	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
 	var c imageCache
 	asked := make(chan []inventory.Runtime, 1)
@@ -171,7 +171,7 @@ func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
 	}
 }
 
-func TestInventedVersionsOfManyRuntimesDoNotDisplaceImages(t *testing.T) {
+func TestInventedVersionsFromManyRuntimesDoNotDisplaceImages(t *testing.T) {
 	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
 	runtimes := []inventory.Runtime{{ID: "a", Modules: []inventory.Module{keda}}}
 	for n := range maxContents/400 + 1 {

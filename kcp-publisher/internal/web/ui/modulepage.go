@@ -31,7 +31,8 @@ type channelVersion struct {
 	Held *fleet.Rollout
 }
 
-// activeRollout returns the newest rollout of a module in a channel if it rolls out the version and has not succeeded.
+// activeRollout returns the newest rollout of a module in a channel, or nil if that rollout is for another version or
+// has succeeded.
 func activeRollout(all []fleet.Rollout, module, channel, version string) *fleet.Rollout {
 	var newest *fleet.Rollout
 	for i := range all {

@@ -73,7 +73,7 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestActionOnASelectionShowsItsSize(t *testing.T) {
+func TestActionOnASelectionShowsTheNumberOfRuntimes(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
 	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=reconcile")
 	if status != http.StatusOK || !strings.Contains(body, "Reconcile 10 runtimes?") ||

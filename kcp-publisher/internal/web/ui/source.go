@@ -151,7 +151,7 @@ func (s *Source) refresh(ctx context.Context) error {
 	return nil
 }
 
-// setFleet sets the current fleet, and notifies the pages if it changed.
+// setFleet sets the current fleet, and notifies the pages if the fleet changed.
 func (s *Source) setFleet(f fleet.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

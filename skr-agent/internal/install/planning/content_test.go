@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 )
 
-// TestCreateAcceptsAndRefusesSharedContents in package assemble checks the same content for `component create`.
+// TestCreateAcceptsTheSameContentsAsAgents in package assemble checks the same content for `component create`.
 func TestAgentAcceptsAndRefusesSharedContents(t *testing.T) {
 	with := func(foo func() (bool, error)) func(schema.GroupVersionKind) (bool, error) {
 		return func(gvk schema.GroupVersionKind) (bool, error) {
