@@ -26,9 +26,10 @@ func NewImportReport() *cobra.Command {
 		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report uploads a report file from `skr-agent export-report` for the publisher.\n" +
 			"The publisher verifies the report's signature later. The command refuses a report that is older than the " +
-			"report in the registry, and a\n" +
-			"report that has the same sequence but other content. With --replace, it imports such a report anyway: " +
-			"use it to replace a\nforged report.",
+			"report in the\n" +
+			"registry, and a report that has the same sequence but other content. With --replace, it imports such a " +
+			"report anyway: use it\n" +
+			"to replace a forged report.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
