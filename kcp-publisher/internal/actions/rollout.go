@@ -38,8 +38,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// WaitingWaves returns the names of the waves that an operator can approve: the spec requires the approval or the wave
-// already waits for it, and it is not approved yet.
+// WaitingWaves returns the names of the waves that an operator can approve: waves without approval for which the spec
+// requires approval, or which already wait for approval.
 func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {

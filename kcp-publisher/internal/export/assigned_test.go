@@ -62,7 +62,8 @@ func TestEarlierBundlesAreFoundThroughPreviousDigests(t *testing.T) {
 		}
 	}
 
-	// If a bundle cannot be read, the runtime's state at that time is unknown. It must not be returned as empty.
+	// If a bundle cannot be read, the runtime's state is unknown, so AssignedRuntimes must not return the runtime
+	// without modules.
 	runtimes[0].Bundle = munich.String()
 	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
 	f.must(err)

@@ -36,7 +36,7 @@ import (
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 type fleet struct {
-	// later is the time after noon at which publish issues the next bundles.
+	// later is the offset from noon at which publish issues the next bundles.
 	later time.Duration
 	// values are the values in the next bundles.
 	values bundle.Values

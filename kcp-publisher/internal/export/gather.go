@@ -34,7 +34,7 @@ type Options struct {
 	// Rendering finds the images that a module uses but its component does not list. If it is nil, these images are
 	// omitted.
 	Rendering Rendering
-	// MaxRenderings limits the concurrent calls of Rendering, because each one needs up to 512 MiB of memory. Defaults
+	// MaxRenderings limits the concurrent calls of Rendering, because each call needs up to 512 MiB of memory. Defaults
 	// to 4.
 	MaxRenderings int
 	// UsedCache caches the images that Rendering finds.

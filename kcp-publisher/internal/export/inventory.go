@@ -92,8 +92,8 @@ func kubernetesVersions(runtimes []inventory.Runtime) map[inventory.Module][]str
 	return all
 }
 
-// findContent returns the images of a module version in a runtime's bundle, and its images for other Kubernetes
-// versions.
+// findContent returns the images of a module version in a runtime's bundle, and the version's images for other
+// Kubernetes versions.
 func (g *gatherer) findContent(
 	ctx context.Context, r *inventory.Runtime, of inventory.Module, b publishedBundle, versions []string,
 ) (inventory.Content, bool) {

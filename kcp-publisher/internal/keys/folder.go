@@ -45,7 +45,7 @@ type Folder struct {
 	Passphrase []byte
 
 	// exclusive is true if the caller has locked the folder. step is called before each step in a change. Only tests
-	// set it.
+	// set step.
 	exclusive bool
 	step      func(string)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// maxTokenSecrets is the maximum number of secrets in token.key. After a rotation, it contains the current and the
-// previous secret, one hexadecimal secret per line.
+// maxTokenSecrets is the maximum number of secrets in token.key. After a rotation, token.key contains the current and
+// the previous secret, one hexadecimal secret per line.
 const maxTokenSecrets = 2
 
 // TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived. The current secret

@@ -224,7 +224,8 @@ func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 	}
 }
 
-// The author of the Kyma has removed the label skip-reconciliation, so lifecycle-manager may already manage the Kyma.
+// In this test, the Kyma's author has removed the skip-reconciliation label, so lifecycle-manager may already manage
+// the Kyma.
 func TestAbortDoesNotTrustTheSkipLabel(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

@@ -221,8 +221,9 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// checkPublishedRoot compares the root of trust in the registry with the one in the key folder. If the key folder has
-// the older root, agents refuse the publisher's bundles, because they never accept an older root again.
+// checkPublishedRoot compares the root of trust in the registry with the one in the key folder. If the root in the key
+// folder is older than the one in the registry, agents refuse the publisher's bundles, because an agent never goes back
+// to an older root.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

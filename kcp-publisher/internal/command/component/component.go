@@ -1,4 +1,4 @@
-// Package component implements the commands that create, read and check OCM components and the checks of modules.
+// Package component implements the commands that create, read and verify OCM components, and that run modules' checks.
 package component
 
 import (

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// RegistryCredentials adds the credentials of a token service's user to config, a docker config.json, which can be
-// empty.
+// RegistryCredentials adds credentials for a user of the token service to config. config is the content of a docker
+// config.json, or empty.
 func RegistryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	if location == "" {
 		return nil, cli.Usage(errors.New("--location is required: the fleet's registry prefix HOST/PATH"))
@@ -26,7 +26,8 @@ func RegistryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// addCredentials adds a user's credentials for the token service at host to config, a docker config.json.
+// addCredentials adds a user's credentials for the token service at host to config, the content of a docker
+// config.json.
 func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)

@@ -129,8 +129,8 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns the repository with this relative name in the archive, which is empty if the archive does not contain
-// it.
+// Target returns the repository with this relative name. If the archive does not contain the name, the repository is
+// empty.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, archivePath: a.path, index: a.index, blobs: a.blobs}
 }

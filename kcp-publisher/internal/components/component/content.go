@@ -324,7 +324,7 @@ func findChartLayer(
 	return locatedContent{Content: content, from: from}, nil
 }
 
-// contentLayer returns the layer of an artifact that contains its content: the chart layer or the only layer.
+// contentLayer returns the layer with an artifact's content: the chart layer or the only layer.
 func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {

@@ -126,8 +126,7 @@ const maxManifestsBytes = 64 << 20
 // successors finds a component version's blobs and limits its manifests' size.
 type successors struct{ manifestsBytes atomic.Int64 }
 
-// find returns the descriptors to which a manifest refers, except its subject. The source might not contain the
-// subject.
+// find returns the descriptors to which a manifest refers, except its subject, which the source might not contain.
 func (s *successors) find(
 	ctx context.Context, from content.Fetcher, of ocispec.Descriptor,
 ) ([]ocispec.Descriptor, error) {

@@ -159,8 +159,8 @@ func (f *Follower) restoreState(ctx context.Context) error {
 	return f.recallApproved(ctx)
 }
 
-// holdIfPartial stops publishing while a commit is partially applied. If another client emptied the record, it uses the
-// commit that this process remembers.
+// holdIfPartial stops publishing while a commit is partially applied. If another client emptied the record,
+// holdIfPartial uses the commit that this process remembers.
 func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applyingCommit(), f.partial)) }
 
 // setPartial stops publishing while a commit is partially applied. An empty commit resumes publishing.

@@ -265,7 +265,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	response, err := repository.Client.Do(request)
 	if status, ok := store.StatusOf(err); ok {
-		// If the token service does not issue a token, it has refused the request, unless it is unavailable.
+		// A token service that does not issue a token has refused the request, unless the service is unavailable.
 		if !isUndecided(status) {
 			status = http.StatusUnauthorized
 		}

@@ -108,8 +108,8 @@ type Plan struct {
 	Over int
 	// Bytes is the size of all removed manifests and their blobs.
 	Bytes int64
-	// Noted contains the time when each manifest was first found unused, by Manifest.Key. The next run passes it to
-	// Decide.
+	// Noted maps each unused manifest's Manifest.Key to the time when a run first found the manifest unused. The next
+	// run passes Noted to Decide.
 	Noted map[string]time.Time
 }
 

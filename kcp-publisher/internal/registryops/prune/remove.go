@@ -29,7 +29,7 @@ type unusedRecord struct {
 	Unused  map[string]time.Time `json:"unused"`
 }
 
-// ReadNotes returns the time when each manifest was first found unused. It is empty before the first run.
+// ReadNotes returns the time when each manifest was first found unused. The result is empty before the first run.
 func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
 	repository, err := place.Reading(ctx, bundle.PruningRepository)
 	if err != nil {

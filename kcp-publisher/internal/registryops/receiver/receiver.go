@@ -162,7 +162,7 @@ func respondLater(w http.ResponseWriter, result string, status int) {
 	http.Error(w, "try again later", status)
 }
 
-// requestToken returns the token of `Authorization: Bearer TOKEN`, or the password from Basic credentials, which zot
+// requestToken returns the token from `Authorization: Bearer TOKEN`, or the password from Basic credentials, which zot
 // sends.
 func requestToken(request *http.Request) string {
 	if _, password, ok := request.BasicAuth(); ok {

@@ -166,8 +166,8 @@ func (p Policy) pruning(repository string) []string {
 	return nil
 }
 
-// isReported reports whether a repository contains bundles or reports, or data that all runtimes can read to verify
-// them.
+// isReported reports whether the user _reader can pull from a repository: it must contain bundles, reports, or the
+// shared data for verifying them.
 func (p Policy) isReported(repository string) bool {
 	below, found := strings.CutPrefix(repository, p.prefix+"/")
 	return found && (below == bundle.TrustRepository || below == bundle.ContentRepository ||

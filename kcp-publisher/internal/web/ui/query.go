@@ -69,7 +69,7 @@ func parseColumns(values []string) string {
 	return strings.Join(keys, ",")
 }
 
-// fields returns the text parameters of a query by their names in an address.
+// fields returns a query's text fields with the names of their URL parameters.
 func (q *query) fields() []struct {
 	name  string
 	value *string
