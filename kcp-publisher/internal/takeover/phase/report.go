@@ -37,7 +37,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 }
 
 // isAdopted reports whether the agent has adopted a module, according to a report. If no objects are recorded for the
-// module, it counts as adopted as soon as the agent reports any version of it.
+// module, the module counts as adopted as soon as the agent reports any of its versions.
 func isAdopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true

@@ -1,7 +1,7 @@
 // Package access determines which objects a signed-in user of the web UI can see and change.
 //
-// The API server decides with SubjectAccessReviews, which are cached for a few seconds. If it does not respond, all
-// requests are denied. Changes use the user's own token.
+// The API server decides with SubjectAccessReviews, which are cached for a few seconds. If the API server does not
+// respond, all requests are denied. Changes use the user's own token.
 package access
 
 import (
@@ -113,7 +113,7 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 // Users reviews users' permissions with the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
-// NewUsers returns Users that review permissions with the API. validity is the maximum age of a cached review.
+// NewUsers returns Users that review permissions with the API server. validity is the maximum age of a cached review.
 func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,

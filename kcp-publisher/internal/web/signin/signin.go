@@ -49,7 +49,8 @@ type Options struct {
 	// External is the UI's URL in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens verifies bearer tokens. Nil does not accept tokens. OIDCOptions.APIToken requires Tokens.
+	// Tokens verifies bearer tokens. If Tokens is nil, bearer tokens are not accepted. OIDCOptions.APIToken requires
+	// Tokens.
 	Tokens *Tokens
 	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool

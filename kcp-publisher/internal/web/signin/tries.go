@@ -26,7 +26,7 @@ const (
 
 // clientAddress is the origin of an attempt to sign in.
 type clientAddress struct {
-	// peer is the connection's address. client is the client's address, which is a different one behind a proxy.
+	// peer is the connection's address. client is the client's address, which differs from peer behind a proxy.
 	peer, client string
 }
 

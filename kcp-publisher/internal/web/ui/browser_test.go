@@ -28,7 +28,8 @@ type browser struct {
 	ctx context.Context
 }
 
-// newBrowser skips the test without $CHROMIUM. make test-ui sets it, so make test does not run these tests again.
+// newBrowser skips the test if $CHROMIUM is not set. Only make test-ui sets $CHROMIUM, so make test does not run these
+// tests a second time.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := os.Getenv("CHROMIUM")
