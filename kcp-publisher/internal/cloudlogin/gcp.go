@@ -61,7 +61,6 @@ func userFile() string {
 		"application_default_credentials.json")
 }
 
-// metadataSource returns tokens from the metadata server.
 type metadataSource struct {
 	ctx    context.Context // the login's context, because a metadataSource is used only during a login
 	client *http.Client

@@ -37,8 +37,7 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 type fleet struct {
 	// later is the offset from noon at which publish issues the next bundles.
-	later time.Duration
-	// values are the values in the next bundles.
+	later  time.Duration
 	values bundle.Values
 
 	t          *testing.T

@@ -50,7 +50,6 @@ type Options struct {
 	Now time.Time
 }
 
-// gatherer is the state of one export.
 type gatherer struct {
 	Options
 	needs      []blobNeed

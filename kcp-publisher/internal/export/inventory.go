@@ -105,7 +105,6 @@ func (g *gatherer) findContent(
 	return inventory.Content{}, false
 }
 
-// defaultMaxRenderings is the default of Options.MaxRenderings.
 const defaultMaxRenderings = 4
 
 // renderAll renders several modules of a bundle at the same time and caches the results for contentOf. contentOf

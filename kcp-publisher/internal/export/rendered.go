@@ -22,7 +22,6 @@ import (
 // Rendering returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
-// maxUsedImages limits the number of images per module.
 const maxUsedImages = 1000
 
 // usedImages caches the images that rendered modules use, by a digest of the renderer's input. Most modules have the
@@ -92,7 +91,6 @@ func (g *gatherer) addRendered(
 	return needs, nil
 }
 
-// notRenderedError means that a module could not be rendered.
 type notRenderedError struct{ error }
 
 func (e notRenderedError) Unwrap() error { return e.error }

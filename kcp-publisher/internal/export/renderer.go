@@ -18,7 +18,6 @@ import (
 )
 
 const (
-	// rendererTimeout is the time after which a renderer process is killed.
 	rendererTimeout = 2 * time.Minute
 	// maxErrorOutputBytes limits how much of a renderer's error output is copied to an error.
 	maxErrorOutputBytes = 4 << 10

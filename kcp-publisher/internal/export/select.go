@@ -21,7 +21,6 @@ const (
 	KindImage   = "image"
 )
 
-// blobNeed is one blob that one runtime needs.
 type blobNeed struct {
 	runtime    string
 	kind, name string

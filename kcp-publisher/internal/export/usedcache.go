@@ -20,7 +20,6 @@ type UsedCache struct {
 // maxUsedAge is the age after which Prune removes an unused entry.
 const maxUsedAge = 30 * 24 * time.Hour
 
-// maxUsedBytes limits the size of an entry.
 const maxUsedBytes = 1 << 20
 
 func (c UsedCache) path(key digest.Digest) string {

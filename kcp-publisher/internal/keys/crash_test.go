@@ -52,9 +52,8 @@ func TestMain(m *testing.M) {
 
 type command struct {
 	// before prepares the folder. If it is nil, the folder does not exist.
-	before func(Folder) error
-	run    func(Folder) error
-	// version is the version of the root of trust after the command.
+	before  func(Folder) error
+	run     func(Folder) error
 	version int64
 }
 

@@ -138,7 +138,6 @@ func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma
 	return as
 }
 
-// listObstacles returns the reasons why a Kyma cannot be taken over now.
 func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	if !kyma.DeletionTimestamp.IsZero() {
 		all = append(all, "the Kyma is being deleted: wait until lifecycle-manager has completed the deletion")

@@ -147,7 +147,6 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, row, row.draw)
 }
 
-// read reads the files of the component.
 func (f *createFlags) read() (assemble.Files, error) {
 	files, err := assemble.Read(f.from)
 	if err != nil {

@@ -61,7 +61,6 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 	return nil
 }
 
-// maxPolicies limits the number of RolloutPolicies that a command checks.
 const maxPolicies = 500
 
 // checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that does

@@ -144,7 +144,6 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	return options, err
 }
 
-// maxRuntimesNamed is the maximum number of runtimes that a row lists by name.
 const maxRuntimesNamed = 3
 
 func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {

@@ -223,7 +223,6 @@ func editPromotion(
 	return map[string][]byte{meta.File: edited}, promotion, nil
 }
 
-// releaseMeta returns the ModuleReleaseMeta of a module.
 func releaseMeta(objects source.Objects, module string) (source.Written, error) {
 	names := map[string]bool{}
 	var known []string

@@ -122,7 +122,6 @@ func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]p
 	return plan.HeldRemovals(kymas), nil
 }
 
-// maxShownRuntimes is the maximum number of runtimes that a row lists by name.
 const maxShownRuntimes = 3
 
 func (w waitingRemovals) draw(out io.Writer) {

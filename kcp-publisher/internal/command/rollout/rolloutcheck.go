@@ -162,7 +162,6 @@ func (f *rolloutCheckFlags) request(
 	return bundle.CheckRun{ID: string(uuid.NewUUID()), Module: module, Checks: checks}, err
 }
 
-// checkRunsChecks returns an error if the runtime's agent cannot run checks.
 func checkRunsChecks(kyma *v1beta2.Kyma) error {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil {

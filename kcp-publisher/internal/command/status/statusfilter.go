@@ -48,7 +48,6 @@ func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 	})
 }
 
-// maxVersions limits the number of versions in a message.
 const maxVersions = 5
 
 // otherVersions returns text that lists the versions in the runtimes, or "" if a runtime runs the version in --version.

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// moduleCheck is the reported result of a module's check in the runtime.
 type moduleCheck struct {
 	Module string `json:"module"`
 	v1beta2.CheckOutcome

@@ -44,7 +44,6 @@ type Limits struct {
 func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
-	// maxIndexBytes limits the size of artifact-index.json.
 	maxIndexBytes = 4 << 20
 	// ratioFreeBytes is the unpacked size in bytes up to which Limits.Ratio does not apply. Small tars consist mostly of
 	// padding, which compresses well.

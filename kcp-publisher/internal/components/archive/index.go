@@ -33,7 +33,6 @@ type document struct {
 	Artifacts     []Version `json:"artifacts"`
 }
 
-// index lists the manifests in an archive.
 type index struct {
 	mu      sync.RWMutex // guards entries
 	entries []Version

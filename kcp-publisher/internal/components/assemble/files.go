@@ -95,7 +95,6 @@ var packedAs = map[string]v1beta2.ImageSpecType{
 	typeKustomize: v1beta2.Kustomize,
 }
 
-// maxBytes limits the total size of the unpacked files.
 const maxBytes = 64 << 20
 
 const (

@@ -27,7 +27,6 @@ func blobFileName(d digest.Digest) (string, bool) {
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// canStore reports whether the cache can store a blob.
 func (c *Cache) canStore(desc ocispec.Descriptor) bool {
 	_, ok := blobFileName(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	maxDepth      = 16
-	maxComponents = 200
-	// maxClosureBytes limits the memory for a component and its references.
+	maxDepth        = 16
+	maxComponents   = 200
 	maxClosureBytes = 16 << 20
 )
 

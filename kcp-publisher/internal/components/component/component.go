@@ -302,7 +302,6 @@ func sourceNames(sources []Source) string {
 	return strings.Join(names, ", ")
 }
 
-// errNoVersion means that a source does not contain the version.
 var errNoVersion = errors.New("version not found")
 
 func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {

@@ -22,9 +22,8 @@ import (
 )
 
 const (
-	// maxHelmIndexBytes limits the size of an index. The largest public indexes have about 20 MiB.
+	// maxHelmIndexBytes limits the size of an index. The largest public indexes are about 20 MiB.
 	maxHelmIndexBytes = 32 << 20
-	// maxHelmIndexNodes limits the number of YAML nodes in an index.
 	maxHelmIndexNodes = 2_000_000
 	helmTimeout       = time.Minute
 )

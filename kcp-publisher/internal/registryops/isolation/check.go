@@ -60,7 +60,6 @@ func (l *Leak) Error() string {
 		l.Location, l.Findings)
 }
 
-// maxAnswerBytes is the maximum number of bytes that are read from one response.
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result

@@ -20,7 +20,6 @@ type cleaner struct {
 	traces  []writtenObject
 }
 
-// writtenObject is an object that a check has written.
 type writtenObject struct {
 	// description is the message about an object that cannot be deleted. path is the object's URL path.
 	description, path string

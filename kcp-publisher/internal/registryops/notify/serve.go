@@ -54,7 +54,6 @@ func New(options Options) (*Subscribers, http.Handler) {
 	return s, h
 }
 
-// handler authenticates agents and accepts their connections.
 type handler struct {
 	*Subscribers
 	refusals  *rate.Limiter

@@ -136,7 +136,6 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// maxRefused is the maximum number of failed removals in one run.
 const maxRefused = 20
 
 // Remove removes a plan's manifests in order. removed has one value for each element of plan.Remove, which is true if

@@ -21,7 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// step is a takeover command's result for one Kyma.
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
@@ -207,7 +206,6 @@ func (f *takeoverFlags) giveBack(
 	}
 }
 
-// readAgain waits for the poll interval and then reads the Kyma again.
 func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
 	if !pause.Sleep(ctx, pollEvery) {

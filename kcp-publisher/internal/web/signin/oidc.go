@@ -120,7 +120,6 @@ type signInFlow struct {
 	Landing  string `json:"landing"`
 }
 
-// discover runs discovery on first use.
 func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

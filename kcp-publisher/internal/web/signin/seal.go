@@ -83,7 +83,6 @@ func readSecrets(path string) ([]string, error) {
 	return secrets, nil
 }
 
-// sealedValue is a cookie's plaintext.
 type sealedValue struct {
 	Expires time.Time       `json:"expires"`
 	Value   json.RawMessage `json:"value"`

@@ -24,7 +24,6 @@ const (
 	clientBytes = 512
 )
 
-// clientAddress is the origin of an attempt to sign in.
 type clientAddress struct {
 	// peer is the connection's address. client is the client's address, which differs from peer behind a proxy.
 	peer, client string

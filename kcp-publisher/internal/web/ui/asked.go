@@ -4,7 +4,6 @@ import (
 	"net/http"
 )
 
-// pageRequest is a request with its viewer and the current fleet.
 type pageRequest struct {
 	*http.Request
 	viewer *Viewer

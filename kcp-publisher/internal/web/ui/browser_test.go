@@ -59,7 +59,6 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// read returns the value of an expression in the page.
 func read[T any](b *browser, expression string) T {
 	b.Helper()
 	limited, cancel := context.WithTimeout(b.ctx, stepTimeout)
@@ -98,7 +97,6 @@ func (b *browser) shown() string {
 	return truncate(text, 4000)
 }
 
-// checkLayout sets the size of the browser's window and the color scheme.
 func (b *browser) checkLayout(width, height int64, scheme string) {
 	b.Helper()
 	b.do(chromedp.EmulateViewport(width, height))

@@ -79,7 +79,6 @@ func (c *reports) cached(id string, now time.Time) (found knownReport, fresh boo
 	return found, known && now.Sub(found.at) < reportFor
 }
 
-// details contains the objects and excerpts in a runtime's signed report.
 type details struct {
 	// Requested is false if the Kyma does not request details, and Readable is false without a registry.
 	Requested, Readable bool

@@ -17,7 +17,6 @@ type group struct {
 	Count   healthTally
 }
 
-// healthTally counts runtimes by health.
 type healthTally struct {
 	Total int
 	by    map[fleet.Health]int

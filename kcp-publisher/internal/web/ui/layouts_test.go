@@ -13,7 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// layout is a page whose layout is checked.
 type layout struct {
 	name, path string
 	fleet      fleet.Fleet
@@ -26,7 +25,6 @@ type click struct{ button, shows string }
 
 const accountLabel = "kyma-project.io/global-account-id"
 
-// sampleUUID returns the UUID of the i-th runtime in the result of sampleUUIDs.
 func sampleUUID(i int) string {
 	n := uint32(i) * 2654435761 // so that the digits of the UUIDs differ
 	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%07x%05d", n, n>>7&0xffff, n>>11&0xfff, n>>17&0xfff, n>>3&0xfffffff, i)

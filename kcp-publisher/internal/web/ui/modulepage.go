@@ -16,7 +16,6 @@ const (
 	maxModules  = 300
 )
 
-// moduleView is a module with its channels and its versions in the fleet.
 type moduleView struct {
 	*fleet.Module
 	Channels []channelVersion

@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses is the maximum number of problems at the top of the first page.
 const maxCauses = 6
 
 type overview struct {
@@ -73,7 +72,6 @@ type tile struct {
 	Chosen  bool
 }
 
-// filters contains the options in the form above the table.
 type filters struct {
 	Channels, Modules, Versions []string
 	Healths                     []fleet.Health

@@ -98,7 +98,6 @@ func (p *pages) render(w http.ResponseWriter, r pageRequest, name string, status
 	_, _ = w.Write(page.Bytes())
 }
 
-// message is the data for a page with a single message.
 type message struct{ Heading, Text string }
 
 func (p *pages) showMessage(w http.ResponseWriter, r pageRequest, status int, heading, text string) {

@@ -10,7 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// pageAction is an action on a rollout's page.
 type pageAction struct {
 	Name, Title string
 	// Wave is the wave to approve, or empty for other actions.

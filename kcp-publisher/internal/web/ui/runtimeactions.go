@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	// maxSelected is the maximum number of runtimes that one confirmed form changes.
 	maxSelected = 500
 	actedAtOnce = 8
 	// actTimeout is the timeout of an action. The action continues if the browser disconnects.
@@ -65,7 +64,6 @@ func (a runtimeAction) appliesTo(health fleet.Health) bool {
 	return (health == fleet.Suspended) == (a.Name == "resume")
 }
 
-// runtimeOffers returns the actions for runtimes with this health.
 func runtimeOffers(health fleet.Health) []runtimeAction {
 	return slices.DeleteFunc(slices.Clone(runtimeActions), func(a runtimeAction) bool { return !a.appliesTo(health) })
 }

@@ -77,7 +77,8 @@ func (s *snapshot) at(now time.Time) *snapshot {
 
 func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
 
-// sharedLabels returns the label keys that at least two runtimes have, with fewer values than runtimes.
+// sharedLabels returns the label keys that can group runtimes: at least two runtimes have the key, and at least two of
+// them have the same value. It omits keys with more than maxChoices values.
 func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	values := map[string]map[string]bool{}
 	for i := range runtimes {
@@ -123,7 +124,6 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	return all
 }
 
-// causeKey returns the key of a runtime's causeGroup.
 func causeKey(r *fleet.Runtime) string {
 	return string(r.Health) + "-" + string(r.Cause.Situation)
 }

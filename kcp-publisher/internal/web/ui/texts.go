@@ -262,7 +262,6 @@ func splitLabel(text string) []string {
 		func(r rune) bool { return r == 0 }))
 }
 
-// readyModules returns the number of ready modules of a runtime.
 func readyModules(r *fleet.Runtime) int {
 	n := 0
 	for i := range r.Modules {
@@ -273,7 +272,6 @@ func readyModules(r *fleet.Runtime) int {
 	return n
 }
 
-// objectName returns the kind, namespace and name of an object.
 func objectName(o bundle.DetailedObject) string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -281,7 +279,6 @@ func objectName(o bundle.DetailedObject) string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// logLines returns the printable lines of a log.
 func logLines(log string) []string {
 	var lines []string
 	for one := range strings.Lines(log) {
