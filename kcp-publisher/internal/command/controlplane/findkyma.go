@@ -60,8 +60,8 @@ func (a RuntimeArgument) Select(all []RuntimeKyma) ([]int, error) {
 		return byName, nil
 	}
 	if len(byName) > 0 {
-		return byID, cli.Usage(fmt.Errorf("runtime %s is ambiguous: it is Kyma %s's runtime ID, and the name of runtime %s's "+
-			"Kyma; specify kyma/%s or kyma/%s", a, all[byID[0]].Name, all[byName[0]].IDs[0], all[byID[0]].Name, a))
+		return byID, cli.Usage(fmt.Errorf("runtime %s is ambiguous: it is Kyma %s's runtime ID, and the name of runtime "+
+			"%s's Kyma; specify kyma/%s or kyma/%s", a, all[byID[0]].Name, all[byName[0]].IDs[0], all[byID[0]].Name, a))
 	}
 	return byID, nil
 }
