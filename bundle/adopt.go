@@ -7,8 +7,8 @@ import (
 )
 
 // Adopt verifies a bundle that the publisher found in the registry: the bundle must be authentic, complete and intended
-// for this runtime. Adopt also accepts an expired bundle. It accepts a bundle that is signed with a publisher key from
-// one of the former roots, unless root revokes that key. The error is a *refusal.Error.
+// for this runtime. Adopt accepts an expired bundle. It also accepts a bundle that is signed with a publisher key from
+// a former root, unless the current root revokes that key. The error is a *refusal.Error.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {

@@ -35,8 +35,8 @@ func (p Predicate) AllowsAgentRollback(from, to string) bool {
 	return slices.Contains(p.Rollback, Rollback{Module: AgentComponent, From: ImageDigest(from), To: ImageDigest(to)})
 }
 
-// AgentRollbacks returns one entry for Predicate.Rollback for each image in from. The entries allow an agent with such
-// an image to change to the given image, even if it is older.
+// AgentRollbacks returns, for each image in from, an entry for Predicate.Rollback. The entry allows an agent with that
+// image to change to image, even if image is older.
 func AgentRollbacks(from []string, image string) (all []Rollback) {
 	if image == "" {
 		return nil

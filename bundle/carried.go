@@ -29,8 +29,7 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate is an image list's signed metadata. A list with a higher Epoch is newer. Within an epoch, a list
-// with a higher Sequence is newer.
+// CarriedPredicate is an image list's signed metadata. Image lists are ordered by Epoch, then by Sequence.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -69,8 +68,8 @@ type carriedStatement struct {
 	Predicate     CarriedPredicate `json:"predicate"`
 }
 
-// NewCarried encodes a list of images and the bundles that need them. The order of the arguments does not change the
-// result.
+// NewCarried encodes a list of images and the bundles that need them. The order of images and bundles in the arguments
+// does not change the result.
 func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	images, bundles = slices.Clone(images), slices.Clone(bundles)
 	slices.SortFunc(images, func(a, b CarriedImage) int { return strings.Compare(a.Name, b.Name) })
@@ -168,13 +167,13 @@ func CheckCarried(
 ) error {
 	if p.Sequence < 1 || p.ExpiresAt.IsZero() || len(list.Bundles) == 0 {
 		return refusal.New(refusal.Malformed,
-			"the list of images does not name its bundles or its time, because an older kcp-publisher created it: "+
+			"the list of images has no bundles or no validity period: upgrade the kcp-publisher that created it, and "+
 				"export again")
 	}
 	for _, b := range with {
 		if !slices.Contains(list.Bundles, b) {
 			return refusal.New(refusal.WrongDigest,
-				"the list of images does not include bundle %s of runtime %s: it belongs to another file", b.Digest,
+				"the list of images does not include bundle %s of runtime %s: the list is for another air-gap file", b.Digest,
 				b.Runtime)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// CheckRun requests that the agent runs checks once, independently of a rollout. Job checks are not allowed.
+// CheckRun is a request to run a module's checks once, independently of a rollout. Job checks are not allowed.
 type CheckRun struct {
 	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`

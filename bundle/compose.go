@@ -26,7 +26,7 @@ func NewBlob(mediaType string, data []byte) Blob {
 	}
 }
 
-// Documents are a bundle's two blobs that runtimes with the same modules share.
+// Documents are a bundle's desired state and catalog. Runtimes with the same modules share them.
 type Documents struct {
 	State   Blob
 	Catalog Blob

@@ -42,7 +42,7 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 			})
 		}
 	}
-	// These changes are in nested fields, in types with their own decoder, and in maps.
+	// The following changes are in nested fields, in types with their own decoder, and in maps.
 	for name, change := range map[string]func(*testing.T, *attempt){
 		"duplicate key in the manifest's annotations": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
@@ -265,7 +265,7 @@ func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 			})
 		}, ""},
 		{
-			"a bundle of another epoch is accepted",
+			"a bundle with another epoch is accepted",
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, "",
 		},
 		{
@@ -273,13 +273,13 @@ func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
 		},
 		{
-			"a bundle of an unknown key is refused",
+			"a bundle signed with an unknown key is refused",
 			func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey,
 		},
 		{"an unsigned bundle is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
-		{"a bundle that signs another config is refused", func(a *attempt) {
+		{"a bundle whose signature covers another config is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("other") })
 		}, refusal.WrongDigest},
 	} {
@@ -292,7 +292,7 @@ func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 	}
 }
 
-func TestNextSequenceIsGreaterThanAllEarlierOnes(t *testing.T) {
+func TestNextSequenceIsHigherThanThePreviousOne(t *testing.T) {
 	at := time.UnixMilli(1_000)
 	for name, c := range map[string]struct{ last, want int64 }{
 		"first sequence is the current time":            {0, 1_000},

@@ -34,8 +34,8 @@ type DesiredState struct {
 	// Offers lists the modules that a runtime with autonomy can install without waiting for the control plane, sorted
 	// by module and channel. The agent installs one only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving lists the modules to remove, sorted by name. If a module's removal is blocked, the module stays installed
-	// in this entry's version.
+	// Leaving lists the modules to remove, sorted by name. If the removal of a module is blocked, the module stays
+	// installed with the version in its entry.
 	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems lists the requested modules that could not be fully resolved, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
@@ -46,7 +46,7 @@ type DesiredState struct {
 	Watchers []Watcher `json:"watchers,omitempty"`
 	// Maintenance contains the windows for upgrades that require downtime. Nil allows such upgrades at any time.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is the phase in the runtime's takeover from another product, or empty.
+	// Takeover is the phase of the runtime's takeover from another product, or empty.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
@@ -84,8 +84,8 @@ type Manifest struct {
 	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
 	// The agent adopts them, or deletes them if the module does not contain them.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
-	// Checks lists the checks that the agent runs once the module is ready in this version, sorted by name. The agent
-	// runs them for the duration CheckFor, or MaxCheckFor if a result is Inconclusive.
+	// Checks lists the checks that the agent runs after the module has become ready in this version, sorted by name. The
+	// agent runs them for the duration CheckFor, or MaxCheckFor if a result is Inconclusive.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
@@ -95,7 +95,7 @@ type Content struct {
 	// Name is the resource's name in the module's OCM component, such as "raw-manifest".
 	Name string `json:"name"`
 	// Repository is an OCI repository with its host. In an OCI image layout, a repository that starts with "./" is
-	// relative to the registry prefix of the bundle.
+	// relative to the bundle's registry prefix.
 	Repository string        `json:"repository"`
 	MediaType  string        `json:"mediaType"`
 	Digest     digest.Digest `json:"digest"`

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MaxFormerKymas limits the list of the Kymas that previously owned a runtime.
+// MaxFormerKymas limits the number of former Kymas in a statement.
 const MaxFormerKymas = 8
 
 // Owner returns the Kyma that published the statement.
@@ -75,7 +75,7 @@ func (from Reporter) checkOwner(report Report) *refusal.Error {
 		return nil
 	}
 	return refusal.New(refusal.WrongKyma,
-		"the runtime belongs to Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		"the runtime belongs to Kyma %s, not to Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
 		report.Owner, from.Owner, from.Runtime, trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name})
 }
 
@@ -85,8 +85,8 @@ func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	}
 	return refusal.New(
 		refusal.WrongCluster,
-		"signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has "+
-			"its key; to use the other cluster, run `kcp-publisher enroll %s` and apply its output there",
+		"signed in cluster %s with the runtime's key, but the runtime is enrolled in cluster %s: the first cluster "+
+			"has a copy of the key; to use that cluster, run `kcp-publisher enroll %s` and apply its output there",
 		Quote(report.ClusterUID, maxQuotedBytes),
 		from.ClusterUID,
 		from.Runtime,

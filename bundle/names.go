@@ -41,8 +41,8 @@ const (
 const (
 	// ContentRepository contains module content. Every runtime can read it.
 	ContentRepository = "content"
-	// DocumentsRepository contains all bundles' documents. Runtimes cannot read it, to keep other runtimes' modules
-	// private.
+	// DocumentsRepository contains all bundles' documents. Runtimes cannot read it, so they cannot see other runtimes'
+	// modules.
 	DocumentsRepository = "documents"
 	// TrustRepository contains the root of trust versions.
 	TrustRepository = "trust"
@@ -53,8 +53,8 @@ const (
 // CarriedRepository contains the signed image lists of air-gap files. The path is relative to the registry prefix.
 const CarriedRepository = "carried"
 
-// ImageRepository returns the repository to which an import copies another repository's images, such as
-// images/ghcr.io/org/app. The path is relative to the registry prefix.
+// ImageRepository returns the repository to which an import copies the images from the repository name, such as
+// images/ghcr.io/org/app for ghcr.io/org/app. The path is relative to the registry prefix.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
 // DesiredRepository returns the repository for a runtime's bundle. The path is relative to the registry prefix.

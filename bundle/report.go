@@ -21,7 +21,7 @@ type Report struct {
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence increases with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is the time when the agent wrote the report, measured with the runtime's clock.
+	// Time is the time when the agent wrote the report, according to the runtime's clock.
 	Time time.Time `json:"time"`
 	// AgentVersion is the version of the agent. KubernetesVersion is the version of the runtime's API server, such as
 	// "v1.36.3".
@@ -52,7 +52,7 @@ type Report struct {
 	// Decided lists, sorted by name, the modules that the runtime changed itself, so they differ from the applied bundle.
 	// A runtime with autonomy can add, change or remove modules without a new bundle.
 	Decided []string `json:"decided,omitempty"`
-	// AgentProblem is the reason why the agent does not run the configured agent image, or empty.
+	// AgentProblem is the reason why the configured agent image does not run, or empty.
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
@@ -63,7 +63,8 @@ type Report struct {
 	Watched []ReportedWatch `json:"watched,omitempty"`
 	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has no takeover.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
-	// Truncated lists the omitted parts of a report that would be too large, or nil if it is complete.
+	// Truncated lists the parts that the agent omitted because the report would have been too large, or nil if the report
+	// is complete.
 	Truncated *Truncated `json:"truncated,omitempty"`
 	// Features lists the features that the agent supports, sorted. If it is nil, ComposeReport sets it to AllFeatures.
 	Features []Feature `json:"features,omitempty"`

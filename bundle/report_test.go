@@ -107,8 +107,8 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 			"another runtime's report with the same key is refused", with(func(r *Report) { r.Runtime = "r-18" }), mine,
 			known, refusal.WrongRuntime, false,
 		},
-		{"another key's report is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
-		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
+		{"a report signed with another key is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
+		{"a report signed with an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
 		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
 		{
 			"a new key with a token replaces the old one", enrolling(good, trusttest.Runtime, foreign), foreign, known,
@@ -124,7 +124,7 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 			"", false,
 		},
 		{
-			"a token of another secret is refused",
+			"a token derived from another secret is refused",
 			enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime,
 				trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false,
 		},
@@ -148,7 +148,7 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 			r.Enrollment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
 		{
-			"a copied enrollment does not cover a report of another key",
+			"a copied enrollment does not cover a report signed with another key",
 			enrolling(good, trusttest.Runtime, mine), foreign,
 			unknown, refusal.ForeignKey, false,
 		},
@@ -313,7 +313,7 @@ func TestTokenParsingRefusesInvalidTokens(t *testing.T) {
 	parts := strings.Split(token.String(), ".")
 	for name, text := range map[string]string{
 		"an empty token is refused":                   "",
-		"a token of another version is refused":       "kpt2." + parts[1] + "." + parts[2],
+		"a token with another version is refused":     "kpt2." + parts[1] + "." + parts[2],
 		"a token with too few parts is refused":       parts[0] + "." + parts[1],
 		"a token with too many parts is refused":      token.String() + ".x",
 		"a token with an invalid time is refused":     parts[0] + ".soon." + parts[2],

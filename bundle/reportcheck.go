@@ -44,7 +44,7 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 		return nil
 	}
 	return refusal.New(refusal.NotYetIssued,
-		"report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct the "+
+		"report %d has time %s, which is %s ahead of this clock (%s); at most %s is allowed: correct the "+
 			"runtime's clock, or this one",
 		report.Sequence, shownTime(report.Time),
 		max(report.Time.Sub(now), time.UnixMilli(report.Sequence).Sub(now)).Round(time.Second), formatTime(now),
@@ -71,8 +71,8 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	return nil
 }
 
-// shownTime formats a time in RFC 3339. This format does not allow years after 9999, so shownTime then returns only the
-// year.
+// shownTime formats a time in RFC 3339. This format does not allow years after 9999. For a later year, shownTime
+// returns only the year.
 func shownTime(t time.Time) string {
 	if year := t.UTC().Year(); year < 1 || year > 9999 {
 		return fmt.Sprintf("the year %d", year)

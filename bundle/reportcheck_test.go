@@ -42,7 +42,7 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 		"a sequence two days ahead is refused": {
 			at(ahead+1, now), mine, 49, refusal.NotYetIssued,
 		},
-		"the largest sequence is refused": {
+		"the largest possible sequence is refused": {
 			at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued,
 		},
 		"a time two days ahead is refused": {

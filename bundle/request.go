@@ -31,8 +31,8 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	return digest.FromBytes(data)
 }
 
-// IsBuiltFor reports whether the bundle was built for the Kyma's current spec in the runtime. It compares KymaSpec with
-// the spec if the statement contains KymaSpec. Otherwise, it compares KymaGeneration with the generation.
+// IsBuiltFor reports whether the bundle was built for the current spec of the runtime's Kyma. It compares the spec with
+// KymaSpec if the statement contains KymaSpec. Otherwise, it compares the generation with KymaGeneration.
 func (p Predicate) IsBuiltFor(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == RequestDigest(spec)

@@ -6,10 +6,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement allows this rollback. A
-// publisher that was deceived or lost its data must not return a fleet to versions with known faults. A runtime with
-// autonomy accepts an older version if the bundle also offers the installed version, and keeps the installed version.
-// The error is a *refusal.Error.
+// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement allows this rollback. An
+// attacker, or a publisher that lost its data, could otherwise return a fleet to versions with known faults. A runtime
+// with autonomy accepts a bundle with an older version if the bundle also offers the installed version. It then keeps
+// the installed version. The error is a *refusal.Error.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
@@ -18,7 +18,7 @@ func (t Trust) CheckVersions(b Bundle) error {
 			continue
 		}
 		return refusal.New(refusal.Downgrade,
-			"module %s: the runtime has version %s, but the bundle contains %s without naming the rollback: roll "+
+			"module %s: the runtime has version %s, but the bundle contains %s and does not list a rollback: roll "+
 				"back with `kcp-publisher rollout undo`, or remove the module first",
 			m.Module, has, m.Version)
 	}

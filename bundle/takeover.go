@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TakeoverPhase is the phase in a runtime's takeover from Kyma's lifecycle-manager. It is empty if no takeover is in
+// TakeoverPhase is the phase of a runtime's takeover from Kyma's lifecycle-manager. It is empty if no takeover is in
 // progress.
 type TakeoverPhase string
 
@@ -113,7 +113,7 @@ func (p TakeoverPhase) isKnown() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
-// ReportedTakeover is the runtime's progress in the applied bundle's takeover phase.
+// ReportedTakeover is the runtime's progress in the takeover phase of the applied bundle.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
 	// Done is true once the agent has completed the phase.

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values are named values of one runtime. A module can refer to a value in its default CR and its chart values as
+// Values are a runtime's named values. A module can refer to a value in its default CR and its chart values as
 // ${kyma-pull.dev/values.NAME}, if its ModuleTemplate lists NAME in AnnotationUsesValues. See ValueRef for types.
 //
 // A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY on the Kyma in KCP.
@@ -122,7 +122,7 @@ func (v Values) SelectNames(names []string) Values {
 	return some
 }
 
-// UndefinedValues returns the error for a module that uses values which its runtime does not have, or nil if names is
+// UndefinedValues returns the error for a module that uses values that its runtime does not define, or nil if names is
 // empty.
 func UndefinedValues(module string, names []string) error {
 	if len(names) == 0 {

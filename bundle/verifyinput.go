@@ -46,8 +46,8 @@ type Accepted struct {
 	// NewestTime is the latest time in a verified statement. If the runtime's clock is behind NewestTime, Verify uses
 	// NewestTime as the current time.
 	NewestTime time.Time `json:"newestTime"`
-	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is when the newest token that
-	// assigned the runtime expires, in Unix seconds.
+	// Kyma is the Kyma that the runtime belongs to, or zero if unknown. TokenExpires is the expiry, in Unix seconds, of
+	// the newest enrollment token that assigned the runtime to a Kyma.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
@@ -55,6 +55,6 @@ type Accepted struct {
 // Assigned is the Kyma in the runtime's bootstrap Secret.
 type Assigned struct {
 	Kyma trust.Kyma
-	// TokenExpires is when the token in the same Secret expires, in Unix seconds.
+	// TokenExpires is the expiry of the token in the same Secret, in Unix seconds.
 	TokenExpires int64
 }

@@ -29,7 +29,7 @@ const (
 	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// IsImageIndex reports whether a media type denotes an index: a list of images, one per platform.
+// IsImageIndex reports whether a media type denotes an index, which lists an image's manifests for each platform.
 func IsImageIndex(mediaType string) bool {
 	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerIndex
 }

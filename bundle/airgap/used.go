@@ -9,8 +9,8 @@ import (
 // MaxUsedResponseBytes limits the size of a UsedResponse.
 const MaxUsedResponseBytes = 4 << 20
 
-// UsedRequest asks which images a module's objects use. kcp-publisher sends it to the program skr-agent, because only
-// the agent contains the code that finds and rewrites image references.
+// UsedRequest contains a module, to find the images that its objects use. kcp-publisher sends it to the program
+// skr-agent, because only the agent contains the code that finds and rewrites image references.
 type UsedRequest struct {
 	Manifest bundle.Manifest `json:"manifest"`
 	// Contents are the module's content blobs, by digest.

@@ -39,7 +39,7 @@ var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
 // OpenArtifactSet reads an artifact set from a tar archive, which can be gzip-compressed. It limits the number of
-// entries, the unpacked size and the compression ratio. It does not check digests, but the method Blob does.
+// entries, the unpacked size and the compression ratio. It does not check digests. The method Blob checks them.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -76,7 +76,8 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries in the archive. maxBytes is the archive's size, and limits the total size of its entries.
+// readFrom reads all entries in the archive. maxBytes is the size of the archive. The entries cannot be larger than
+// this in total.
 func (c *setContents) readFrom(members *tar.Reader, maxBytes int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {

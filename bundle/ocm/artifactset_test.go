@@ -194,15 +194,15 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		is      error  // nil accepts any error
 		want    string // part of the error; empty for success
 	}{
-		"blob":                               {blob("SHA-256", hex), []byte("hello"), nil, ""},
-		"blob with an upper-case digest":     {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
-		"blob with the old name of the hash": {blob("sha256", hex), []byte("hello"), nil, ""},
-		"blob with a SHA-512 digest":         {blob("SHA-512", long), []byte("hello"), nil, ""},
+		"blob":                           {blob("SHA-256", hex), []byte("hello"), nil, ""},
+		"blob with an upper-case digest": {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
+		"blob with the old name of its hash algorithm": {blob("sha256", hex), []byte("hello"), nil, ""},
+		"blob with a SHA-512 digest":                   {blob("SHA-512", long), []byte("hello"), nil, ""},
 		"unrelated blob": {
 			blob("SHA-256", hex), []byte("hallo"), ErrMismatch, `resource "raw": content does not match`,
 		},
 		"blob with a digest of the wrong length": {blob("SHA-512", hex), []byte("hello"), ErrMismatch, ""},
-		"blob with an unknown hash": {
+		"blob with an unknown hash algorithm": {
 			blob("MD5", hex), []byte("hello"), nil, `digest.hashAlgorithm: hash algorithm "MD5"`,
 		},
 		"unknown normalization": {
@@ -227,10 +227,10 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"artifact set without its main manifest": {
 			&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrMismatch, "has no blob",
 		},
-		"artifact set with another hash": {
+		"artifact set with another hash algorithm": {
 			&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "artifact has a sha256 digest",
 		},
-		"artifact set with an unknown hash": {
+		"artifact set with an unknown hash algorithm": {
 			&Digest{"s-h-a256", ociArtifactDigest, hex}, set, nil, "digest.hashAlgorithm",
 		},
 		"content that is not an artifact set": {

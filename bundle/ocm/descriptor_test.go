@@ -184,7 +184,7 @@ func TestErrorForAnInvalidDescriptorNamesTheField(t *testing.T) {
 			good + "  - {name: raw, access: {type: localBlob, localReference: ../../x}}\n",
 			"component.resources[0].access.localReference",
 		},
-		"local blob with an unknown hash": {
+		"local blob with an unknown hash algorithm": {
 			good + "  - {name: raw, access: {type: localBlob, localReference: \"md5:00\"}}\n",
 			"component.resources[0].access.localReference",
 		},

@@ -36,7 +36,7 @@ type Provider struct {
 // Label is a named value. A signature covers the label only if Signing is true.
 type Label struct {
 	Name string
-	// Value is the label's value as JSON, or nil. Numbers keep their original digits.
+	// Value is the label's value as JSON, or nil. Numbers are not reformatted.
 	Value   json.RawMessage
 	Version string
 	Signing bool
@@ -82,7 +82,7 @@ type Source struct {
 type Reference struct {
 	Element
 	Component string
-	// Digest is the digest of the other component version's normalized descriptor, or nil.
+	// Digest is the digest of the referenced component version's normalized descriptor, or nil.
 	Digest *Digest
 }
 

@@ -171,7 +171,8 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 writes every object as a list of its fields. The result depends on the schema of the decoded document.
+// normaliseV1 normalizes a descriptor with version 1, in which each object is a list of its fields. The result depends
+// on the schema of the decoded document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {

@@ -96,7 +96,8 @@ func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	}
 }
 
-// If same is true, a change must leave all digests unchanged; otherwise, it must change all of them.
+// compare checks the digests of a descriptor before and after a change. If same is true, the change must leave all
+// digests unchanged. Otherwise, it must change all of them.
 func compare(t *testing.T, change func(*Descriptor), same bool) {
 	t.Helper()
 	changed := scaler(t)

@@ -34,8 +34,9 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature returns an error unless a trusted key signed this descriptor. The descriptor contains only digests of
-// resources and referenced descriptors, so the caller must check these with CheckContent, CheckArtifact and DigestOf.
+// CheckSignature returns an error unless a trusted key signed this descriptor. The descriptor contains only the digests
+// of its resources and referenced descriptors. The caller must check the content itself with CheckContent,
+// CheckArtifact and DigestOf.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
 	// Check the key before the expensive normalization.
 	if err := s.Verify(trust, now); err != nil {
@@ -219,8 +220,8 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	return nil
 }
 
-// isSelfSigned also returns true for self-signed certificates that are not authorities, unlike the method
-// CheckSignatureFrom.
+// isSelfSigned reports whether the certificate is self-signed. Unlike the method CheckSignatureFrom, it accepts
+// certificates that are not authorities.
 func isSelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil

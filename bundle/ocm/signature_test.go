@@ -173,7 +173,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		"signature with another algorithm": {
 			func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any",
 		},
-		"media type of another algorithm": {
+		"media type for another algorithm": {
 			func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not match algorithm RSASSA-PSS",
 		},
 		"unknown algorithm": {
@@ -185,7 +185,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		"unknown hash": {
 			func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`,
 		},
-		"digest with the length of another hash": {
+		"digest with the length of another hash algorithm": {
 			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "is 32 bytes, must be 64",
 		},
 		"digest that is not hexadecimal": {
@@ -300,7 +300,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 			chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
 		},
 		"missing intermediate": {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
-		"certificate of another authority": {
+		"certificate from another authority": {
 			chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: ",
 		},
 		"no trusted authority": {

@@ -24,7 +24,8 @@ type Trust struct {
 	Keys []*rsa.PublicKey
 	// Roots are trusted certificate authorities.
 	Roots []*x509.Certificate
-	// Subject is the common name that a signer's certificate must have. If empty, it must equal the signature's name.
+	// Subject is the common name that a signer's certificate must have. If Subject is empty, the common name must equal
+	// the signature's name.
 	Subject string
 }
 
@@ -129,8 +130,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate checks the size of an RSA key in a certificate. It accepts other key types, because an authority can
-// have such a key.
+// checkCertificate checks the size of an RSA key in a certificate. It accepts keys of other types, because an authority
+// can have such a key.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

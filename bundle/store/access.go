@@ -9,7 +9,7 @@ import (
 type Access struct {
 	// DockerConfig is the content of a docker config.json, or empty.
 	DockerConfig []byte
-	// Login returns the credentials of hosts that DockerConfig does not contain. It can be nil.
+	// Login returns the credentials for hosts that DockerConfig does not contain. It can be nil.
 	Login LoginFunc
 	// CA contains PEM certificates of authorities that are trusted in addition to the authorities of the operating
 	// system.

@@ -55,7 +55,7 @@ var metadataServices = []netip.Prefix{
 }
 
 // embeddingRanges lists reserved IPv6 ranges whose last 32 bits are an IPv4 address: NAT64 with a local prefix,
-// IPv4-compatible and IPv4-translated addresses. Gateways send such packets to the IPv4 address.
+// IPv4-compatible and IPv4-translated addresses. Gateways send packets for these addresses to the IPv4 address.
 var embeddingRanges = []netip.Prefix{
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0:0/96"),
 }
@@ -71,7 +71,7 @@ var (
 )
 
 // PlainAddress returns an address without its IPv6 zone. It converts an IPv6 address that contains an IPv4 address,
-// such as an IPv4-mapped or NAT64 address, to the IPv4 address.
+// such as an IPv4-mapped or NAT64 address, to that IPv4 address.
 func PlainAddress(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
 	if address.Is4() || address == netip.IPv6Loopback() || address == netip.IPv6Unspecified() {
@@ -112,7 +112,7 @@ func addressKindOf(written netip.Addr) addressKinds {
 // localDomains are top-level domains that exist only in private networks.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
-// IsInternalHost reports whether HOST or HOST:PORT is the local machine, a private address or a name of a private
+// IsInternalHost reports whether HOST or HOST:PORT is the local machine, a private address or a host name in a private
 // network. It does not resolve names.
 func IsInternalHost(hostPort string) bool {
 	host := strings.ToLower(hostPort)

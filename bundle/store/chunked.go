@@ -11,7 +11,7 @@ import (
 )
 
 // oras uploads a blob with one PUT request. Some registries accept only chunked uploads: PATCH requests with the bytes,
-// then a PUT request without a body. After such a registry refused an upload, client sends the next uploads to this
+// then a PUT request without a body. After such a registry has refused an upload, client sends the next uploads to this
 // host as one chunk. oras has no function for chunked uploads.
 //
 // Source: OCI distribution specification, Pushing a blob in chunks.
@@ -48,7 +48,7 @@ func isUpload(request *http.Request) bool {
 		!strings.Contains(request.URL.Path, "/manifests/")
 }
 
-// refusesUpload reports whether a registry may accept the same blob in chunks after it returned this status.
+// refusesUpload reports whether a registry that returned this status may accept the same blob in chunks.
 func refusesUpload(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusLengthRequired,
@@ -67,8 +67,8 @@ func isRefusedUpload(err error) bool {
 		response.URL != nil && !strings.Contains(response.URL.Path, "/manifests/")
 }
 
-// upload sends a blob's bytes, in one PUT request or in one chunk. The caller must repeat a refused upload, because it
-// needs a new upload session.
+// upload sends a blob's bytes, in one PUT request or in one chunk. After a refused upload, the caller must call upload
+// again with a new upload session.
 func (c client) upload(request *http.Request) (*http.Response, error) {
 	host := request.URL.Host
 	if !c.chunked.has(host) {
@@ -103,7 +103,7 @@ func (c client) uploadChunk(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upload %s in chunks: %w", blob, err)
 	}
-	// oras checks the first Location in the same way, so that no other host receives the credentials.
+	// oras also checks the first Location, so that no other host receives the credentials.
 	if !sameHost(location, request.URL) || request.URL.Scheme == "https" && location.Scheme != "https" {
 		return nil, fmt.Errorf("upload %s in chunks: the Location is %s://%s, must be %s://%s", blob, location.Scheme,
 			location.Host, request.URL.Scheme, request.URL.Host)

@@ -14,15 +14,15 @@ import (
 )
 
 // egress is a program's HTTP transport for all registries. Requests to hosts that an operator configured can go to any
-// address. For redirects, and for hosts that only a component descriptor contains, egress limits the addresses to which
-// it connects.
+// address. For redirects, and for hosts whose names come from a component descriptor, egress limits the addresses to
+// which it connects.
 type egress struct {
 	mu             sync.Mutex                       // guards the fields below
 	base           *http.Transport                  // connects to any address
 	configured     map[string]bool                  // value is false for a host from a component descriptor
 	limited        map[addressKinds]*http.Transport // key is the set of allowed address kinds
 	lastConnection map[string]addressKinds          // address kind of the last connection, by HOST:PORT
-	foreign        addressKinds                     // allowed address kinds of hosts that are not in configured
+	foreign        addressKinds                     // allowed address kinds for hosts that are not in configured
 }
 
 const (

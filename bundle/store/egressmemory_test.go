@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestMemoryForHostsOfDescriptorsIsLimited(t *testing.T) {
+func TestMemoryForHostsFromDescriptorsIsLimited(t *testing.T) {
 	e := newEgress(http.DefaultTransport.(*http.Transport).Clone())
 	e.allowHost("registry.example", true)
 	long := strings.Repeat("a.", 1<<19)

@@ -85,7 +85,7 @@ func helperOutput(
 	return nil, false, fmt.Errorf("%w: %s", err, message[:min(len(message), maxHelperMessage)])
 }
 
-// helperBuffer stores at most maxHelperBytes. A longer output calls full.
+// helperBuffer stores at most maxHelperBytes. If the output is longer, it calls full.
 type helperBuffer struct {
 	stored     bytes.Buffer
 	full       func()

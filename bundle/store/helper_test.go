@@ -46,16 +46,16 @@ func TestCredentialsComeFromTheFileOrItsHelpers(t *testing.T) {
 		"credentials from the host's helper": {
 			`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", "",
 		},
-		"helper of another host":              {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
+		"helper for another host":             {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
 		"credentials from the default helper": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
 		"missing default helper":              {`{"credsStore":"desktop"}`, "h.example", "", ""},
 		"helper without credentials":          {`{"credsStore":"none"}`, "h.example", "", ""},
-		"missing helper of the host": {
+		"missing helper for the host": {
 			`{"credHelpers":{"h.example":"gone"}}`, "h.example", "", helperPrefix + "gone for registry h.example",
 		},
 		"login without a file":   {"", "cloud.example", "by identity", ""},
 		"login, not the default": {`{"credsStore":"there"}`, "cloud.example", "by identity", ""},
-		"helper of the host, no login": {
+		"helper for the host, no login": {
 			`{"credHelpers":{"cloud.example":"there"}}`, "cloud.example", "for cloud.example", "",
 		},
 		"default helper, no login": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},

@@ -40,7 +40,7 @@ func (l *Layout) Name(repository string) string { return "./" + repository }
 // Holds reports whether a repository belongs to the layout.
 func (l *Layout) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
 
-// Repository opens a repository for reading and writing. It creates the OCI layout if it does not exist.
+// Repository opens a repository for reading and writing. If the OCI layout does not exist, Repository creates it.
 func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error) {
 	repository, err := openLayout(l.index, name)
 	if err != nil {
@@ -197,8 +197,8 @@ func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool,
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob. If the blob's file exists but is damaged, Push replaces it. It also removes the blob's partial
-// files that interrupted processes left behind.
+// Push writes a blob. If the blob's file exists but is damaged, Push replaces the file. It also removes partial files
+// that interrupted processes left behind.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
@@ -265,7 +265,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	return d, nil
 }
 
-// Tag sets a tag to a manifest that exists in the layout. It moves an existing tag.
+// Tag sets a tag to a manifest that exists in the layout. If the tag exists, Tag moves it.
 func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
 	there, err := l.Exists(ctx, d)
 	if err != nil {
@@ -293,7 +293,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	return l.index.blobs.remove(before.Digest, damaged)
 }
 
-// Batch makes a Layout write several changes to its index together. Other readers with the same Layout see each change
+// Batch makes a Layout write several changes to its index together. Readers that use the same Layout see each change
 // immediately. Other processes see the changes after a call to flush, or once enough changes are pending. Batch has no
 // effect on other stores.
 func Batch(s Store) (flush func() error) {

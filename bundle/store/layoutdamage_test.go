@@ -59,7 +59,7 @@ func TestRemovingADamagedBlobKeepsItsReplacement(t *testing.T) {
 		"damaged file of the same size":     {"CONTENT", time.Now()},
 		"truncated file with the same time": {"con", long},
 	} {
-		// use a new index, because an index caches which files it has verified
+		// Use a new index, because an index caches which files it has verified.
 		repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ const (
 	// loginMargin is how long before its expiry a login is renewed. A short login is renewed when a quarter of its
 	// validity period is left.
 	loginMargin = 5 * time.Minute
-	// helperValidity is how long a credential helper's output is cached, because helpers do not return an expiry.
+	// helperValidity is how long the output of a credential helper is cached. Credential helpers do not return an expiry.
 	helperValidity = time.Minute
 	// loginRetry is the time after which a failed login is tried again.
 	loginRetry = 5 * time.Second

@@ -28,7 +28,7 @@ func TestLoginIsRenewedBeforeItExpires(t *testing.T) {
 		"12 hours, shortly before the margin":   {12 * time.Hour, 12*time.Hour - 6*time.Minute, false, "1", nil},
 		"12 hours, within the margin":           {12 * time.Hour, 12*time.Hour - 4*time.Minute, false, "2", nil},
 		"8 minutes, three quarters are over":    {8 * time.Minute, 6*time.Minute + time.Second, false, "2", nil},
-		"8 minutes, half is over":               {8 * time.Minute, 4 * time.Minute, false, "1", nil},
+		"8 minutes, half are over":              {8 * time.Minute, 4 * time.Minute, false, "1", nil},
 		"failed renewal keeps the valid login":  {12 * time.Hour, 12*time.Hour - 4*time.Minute, true, "1", nil},
 		"failed renewal of an expired login":    {12 * time.Hour, 12*time.Hour + time.Second, true, "", failure},
 		"without an expiry, in the same minute": {0, 59 * time.Second, false, "1", nil},

@@ -17,19 +17,20 @@ type ClientOptions struct {
 	Redirects func(next *http.Request, via []*http.Request) error
 	// TLS contains the certificates. By default, the client trusts the system's certificates.
 	TLS *tls.Config
-	// EncryptedOnly refuses requests over plain HTTP, also to endpoints in a server's response.
+	// EncryptedOnly refuses requests over plain HTTP, including requests to endpoints in a server's response.
 	EncryptedOnly bool
 	// Retry retries failed requests and follows Retry-After headers.
 	Retry bool
-	// Wrap adds a transport that sees each request, for example to limit responses. It can be nil.
+	// Wrap adds a transport around each request, for example to limit responses. It can be nil.
 	Wrap func(http.RoundTripper) http.RoundTripper
 	// Timeout limits a request including its response, and HeaderTimeout only the time until its headers arrive.
 	// HeaderTimeout defaults to 30 seconds. IdleTimeout limits how long an unused connection stays open.
 	Timeout, HeaderTimeout, IdleTimeout time.Duration
 }
 
-// NewClient returns an HTTP client that limits redirects and addresses. All clients in the programs use this function
-// or NewRegistries, except clients for the API server and for endpoints in the runtime's network.
+// NewClient returns an HTTP client that limits redirects and addresses. The programs use only this function and
+// NewRegistries for outgoing connections, except connections to the API server and to endpoints in the runtime's
+// network.
 func NewClient(options ClientOptions) *http.Client {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxResponseHeaderBytes = maxHeaderBytes

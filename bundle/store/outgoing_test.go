@@ -43,12 +43,12 @@ func TestEveryClientLimitsRedirectsAndAddresses(t *testing.T) {
 		options.Timeout = 10 * time.Second
 		client := NewClient(options)
 		for what, target := range map[string]string{
-			"redirect to another host":         server.URL + "?to=" + url.QueryEscape(other.URL),
-			"redirect to plain HTTP":           server.URL + "?to=" + url.QueryEscape("http://"+host+"/"),
-			"redirect to a metadata service":   server.URL + "?to=" + url.QueryEscape("https://169.254.169.254/latest"),
-			"announced metadata service":       "https://169.254.169.254/latest/meta-data",
-			"announced service of AWS in IPv6": "https://[fd00:ec2::254]/latest/meta-data",
-			"announced local address":          strings.Replace(other.URL, "127.0.0.1", "127.0.0.2", 1),
+			"redirect to another host":           server.URL + "?to=" + url.QueryEscape(other.URL),
+			"redirect to plain HTTP":             server.URL + "?to=" + url.QueryEscape("http://"+host+"/"),
+			"redirect to a metadata service":     server.URL + "?to=" + url.QueryEscape("https://169.254.169.254/latest"),
+			"metadata service in a response":     "https://169.254.169.254/latest/meta-data",
+			"AWS metadata service in a response": "https://[fd00:ec2::254]/latest/meta-data",
+			"local address in a response":        strings.Replace(other.URL, "127.0.0.1", "127.0.0.2", 1),
 		} {
 			t.Run(name+": "+what, func(t *testing.T) {
 				response, err := client.Get(target)

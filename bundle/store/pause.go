@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxRetryAfter is the longest Retry-After time that a request waits for. If the time is longer, the request fails.
+	// maxRetryAfter is the longest Retry-After time that a request waits for. If the Retry-After time is longer, the
+	// request fails.
 	maxRetryAfter = 20 * time.Second
 	// maxPause limits the time that a Retry-After header can block requests. Otherwise, one wrong header could stop a
 	// fleet.
@@ -41,7 +42,8 @@ func withRetry(base http.RoundTripper) http.RoundTripper {
 }
 
 // pauseTransport is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the
-// same host until this time. It delays reads and writes separately, because registries limit them separately.
+// same host until the time in this header. It delays reads and writes separately, because registries limit them
+// separately.
 type pauseTransport struct {
 	http.RoundTripper
 	// maxWait is the longest time that RoundTrip waits. If the remaining time is longer, RoundTrip returns a
@@ -151,8 +153,8 @@ func RetryPaused(transfer func() error) error {
 	return err
 }
 
-// retryRefused calls upload again if the registry refused the first call and accepts chunks, which the second call
-// sends. If the second call also fails, it returns the response to the first call.
+// retryRefused calls upload. If the registry refused the upload but accepts chunks, retryRefused calls upload again,
+// which then sends chunks. If the second call also fails, it returns the response to the first call.
 func retryRefused(upload func() error) error {
 	err := upload()
 	if !isRefusedUpload(err) {

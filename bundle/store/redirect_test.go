@@ -204,7 +204,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		access   Access
 		want     string
 	}{
-		"redirect to another port of the registry's host": {
+		"redirect to another port on the registry's host": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, there)
 			}, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
@@ -277,7 +277,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 	}
 }
 
-func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
+func TestRegistryFromAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	_, number, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -36,7 +36,7 @@ func CheckCA(file []byte) error {
 	return err
 }
 
-// certPool returns the system's CA certificates with the given ones, or nil if none are given.
+// certPool returns the system's CA certificates with the given ones, or nil if both arguments are empty.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil
@@ -109,8 +109,8 @@ func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host. If the host has none, it returns the credentials from the host that
-// lends to it.
+// credential returns the credentials for a host. If the host has none, credential returns those of the lender that
+// ShareCredentials set for the host.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

@@ -126,7 +126,7 @@ func TestChangedCredentialsAndAuthoritiesAreReloaded(t *testing.T) {
 	check("incomplete files", "new", true)
 }
 
-func TestNewRegistryHostUsesTheOldHostsCredentials(t *testing.T) {
+func TestNextRegistryUsesCredentialsOfCurrentRegistry(t *testing.T) {
 	registries, err := NewRegistries(Access{DockerConfig: []byte(
 		`{"auths":{"old.example":{"username":"one","password":"a"},"own.example":{"username":"two","password":"b"}}}`)})
 	if err != nil {

@@ -18,13 +18,14 @@ const tokenBytes = 256
 // request could fill the memory.
 type tokenCache struct {
 	limitBytes int
-	// basic returns the current token of a registry with the Basic scheme. Credentials can change while a program runs,
-	// and Amazon ECR returns status 403 for expired ones, after which oras would keep a cached token. If basic is nil,
-	// the cached token is used.
+	// basic returns the current token for a registry with the Basic scheme. If basic is nil, the cached token is used.
+	// Credentials can change while a program runs. Amazon ECR returns status 403 for expired credentials, and oras keeps a
+	// cached token after this status.
 	basic func(ctx context.Context, registry string) (string, error)
 
 	mu sync.Mutex // guards the fields below
-	// newer receives all tokens. When its tokens need half of the limit, it replaces older.
+	// newer receives all tokens. When the tokens in newer need half of the limit, newer becomes older, and an empty cache
+	// becomes newer.
 	newer, older auth.Cache
 	newerBytes   int
 }

@@ -219,7 +219,8 @@ func HasMergeKey(n *yaml.Node) bool {
 }
 
 // checkMerge checks the value of a merge key. seen contains the keys that precede the merge key in the mapping. If the
-// value also contains one of these keys, checkMerge returns an error, because decoders disagree on which one applies.
+// value contains one of these keys too, checkMerge returns an error, because decoders disagree on which of the two
+// entries applies.
 func (w *yamlWalk) checkMerge(value *yaml.Node, seen map[string]bool) error {
 	merged := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode || value.Kind == yaml.AliasNode && value.Alias.Kind == yaml.SequenceNode {

@@ -80,8 +80,8 @@ func onePEM(text, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// IssueCertificate returns a certificate, in PEM, for the agent's key, a runtime and its Kyma. The caller must
-// determine runtime and Kyma itself, because a certificate request's content is not trustworthy.
+// IssueCertificate returns a certificate, in PEM, for the agent's key. The certificate contains the runtime and its
+// Kyma. The caller must not take them from the certificate request, because its content is not trustworthy.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {

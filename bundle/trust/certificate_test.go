@@ -63,7 +63,7 @@ func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 		"certified name that begins with the runtime name": {
 			root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `for runtime "a1", but this is runtime "a"`,
 		},
-		"certificate of another fleet": {otherFleet, good, "a", trusttest.Now, `for runtime "a"`},
+		"certificate from another fleet": {otherFleet, good, "a", trusttest.Now, `for runtime "a"`},
 		"certificate issued by an unknown key": {
 			root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now,
 			"was not issued by an enrollment key",
@@ -71,7 +71,7 @@ func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 		"certificate issued by the agent's own key": {
 			root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was not issued by an enrollment key",
 		},
-		"certificate of another root": {
+		"certificate from another root": {
 			otherRoot, good, "a", trusttest.Now, "was not issued by an enrollment key",
 		},
 		"expired certificate": {
@@ -80,7 +80,7 @@ func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 		"certificate that is not valid yet": {
 			root, good, "a", trusttest.Now.AddDate(0, 0, -30), "is only valid from",
 		},
-		"certificate of a revoked key": {revoked, good, "a", trusttest.Now, "is revoked"},
+		"certificate for a revoked key": {revoked, good, "a", trusttest.Now, "is revoked"},
 		"two certificates": {
 			root, good + good, "a", trusttest.Now, "exactly one PEM block",
 		},
@@ -140,7 +140,7 @@ func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty text":                          "",
 		"certificate instead of a request":    strings.ReplaceAll(good, " REQUEST", ""),
-		"request with a key of another curve": request(t, other),
+		"request with a key on another curve": request(t, other),
 		"request with a different signature": string(
 			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}),
 		),

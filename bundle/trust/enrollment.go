@@ -34,9 +34,9 @@ func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (To
 	return s[0].IssueFor(kyma, runtime, expires)
 }
 
-// Check returns nil if an agent with a valid token created the enrollment, for this runtime and Kyma. The token can
-// come from any of the secrets. If the token contains a UID, it must be the Kyma's UID. If the token contains no Kyma,
-// the Kyma must have the same name as the runtime.
+// Check returns nil if an agent created the enrollment with a valid token for this runtime and Kyma. The token can be
+// derived from any of the secrets. If the token contains a UID, it must be the Kyma's UID. If the token contains no
+// Kyma, the Kyma must have the same name as the runtime.
 func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
 	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
 	if kyma.Namespace == "" { // a Kyma in a file can have no namespace
@@ -70,7 +70,7 @@ func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string,
 	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
 }
 
-// CheckHandOver verifies a proof that HandOver returned, and returns the assignment's time.
+// CheckHandOver verifies a proof that HandOver returned, and returns the time of the assignment.
 func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
 	parts := strings.Split(proof, ".")
 	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {

@@ -231,8 +231,8 @@ func (e releaseEvidence) checkContent(d ocm.Descriptor, content ReleasedContent)
 	return fmt.Errorf("content %q (%s) is not part of the release", content.Name, content.Digest)
 }
 
-// isSigned reports whether the component's signature covers the digest of a resource. It does not cover the digest of a
-// resource with the access type none.
+// isSigned reports whether the component's signature covers the content of a resource. It does not cover the content of
+// a resource with the access type none.
 func isSigned(r ocm.Resource) bool { return r.Digest.IsCovered() && r.Access.Kind() != ocm.AccessNone }
 
 // matchesImage returns a function that reports whether a resource matches the image reference in name, version and

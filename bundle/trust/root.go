@@ -38,7 +38,7 @@ const (
 // MaxRootBytes limits the size of one root of trust version.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew limits how far the times in signed documents can be ahead of the reader's clock.
+// MaxClockSkew limits how far the time in a signed document can be ahead of the reader's clock.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified root of trust version: a TUF root.json with custom roles.
@@ -48,7 +48,8 @@ type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
-	// Fleet is the name of the fleet. It is empty in a root of trust that an old version created.
+	// Fleet is the name of the fleet. It is empty in a root of trust from a version of kyma-pull that did not support
+	// fleet names.
 	Fleet string
 	// Floors contains the minimum component versions, by component name.
 	Floors map[string]string
@@ -83,8 +84,8 @@ const (
 	maxFloors   = 500
 )
 
-// ParseRoot parses a root of trust and checks that enough of its own root keys signed it. This does not mean that the
-// root can be trusted. The caller must decide that.
+// ParseRoot parses a root of trust and checks that enough of its own root keys signed it. The caller must decide
+// whether to trust these keys.
 func ParseRoot(data []byte) (Root, error) {
 	root, err := parseRoot(data)
 	if err != nil {

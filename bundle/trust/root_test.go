@@ -286,7 +286,7 @@ func TestLoadSignerRefusesInvalidKeyFiles(t *testing.T) {
 			t.Errorf("got key %v, error %v, want the signer's public key", key, err)
 		}
 	})
-	t.Run("a public key of another kind is refused", func(t *testing.T) {
+	t.Run("a public key of an unsupported type is refused", func(t *testing.T) {
 		key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)

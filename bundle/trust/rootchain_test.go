@@ -111,7 +111,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 	}
 }
 
-func TestLaterPinnedRootIsFollowed(t *testing.T) {
+func TestNewestRootComparesEpochBeforeVersion(t *testing.T) {
 	at := func(epoch, version int64) trust.Root { return trust.Root{Epoch: epoch, Version: version} }
 	for name, c := range map[string]struct{ followed, pinned, want trust.Root }{
 		"pinned root is older than the followed root": {at(1, 5), at(1, 1), at(1, 5)},

@@ -115,8 +115,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns a runtime's maintenance schedule, with the windows from the first rule that matches the runtime. minimum
-// becomes Schedule.Minimum.
+// For returns a runtime's maintenance schedule. Its windows come from the first rule that matches the runtime, and its
+// Minimum is the argument minimum.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -142,7 +142,7 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 		}
 		if length < minimum {
 			all = append(all,
-				fmt.Sprintf("%s is open for %s, but an upgrade needs %s: it has an effect only next to another window",
+				fmt.Sprintf("%s is open for %s, but an upgrade needs %s: it is used only if it adjoins another window",
 					field, length, minimum))
 		}
 	}
@@ -157,8 +157,7 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches reports whether at least one of the rule's patterns matches the runtime. As in Kyma, the other patterns do
-// not have to match.
+// matches reports whether at least one of the rule's patterns matches the runtime, as in Kyma.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -194,7 +193,7 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 		}
 		if i := strings.IndexFunc(part.text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
 			p.addRemark(
-				"%s.match.%s: %+q contains %q, which labels cannot contain: it matches fewer runtimes than intended",
+				"%s.match.%s: %+q contains %q, which labels cannot contain: the pattern matches fewer runtimes than intended",
 				field, part.name, part.text, []rune(part.text[i:])[0])
 		}
 		*part.to = pattern

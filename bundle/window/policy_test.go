@@ -103,11 +103,11 @@ func TestPolicyPartsWithoutEffectAreReportedAsRemarks(t *testing.T) {
 	want := []string{
 		`rules[0].match is empty and matches no runtime`,
 		`rules[0].windows[0].end "2026-12-13T08:00:00Z" is not after begin: the window never opens`,
-		`rules[1].match.globalAccountID: "a\u2502b" contains '│', which labels cannot contain: it matches fewer runtimes than intended`,
+		`rules[1].match.globalAccountID: "a\u2502b" contains '│', which labels cannot contain: the pattern matches fewer runtimes than intended`,
 		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day`,
 	}
 	short := "rules[0].windows[0] is open for 10m0s, but an upgrade needs 20m0s: " +
-		"it has an effect only next to another window"
+		"it is used only if it adjoins another window"
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
 	if err != nil || fmt.Sprint(windows.ShortWindows(20*time.Minute)) != fmt.Sprint([]string{short}) {

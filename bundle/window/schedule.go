@@ -61,9 +61,9 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return nextSpan([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// CheckChosen reports whether an early upgrade can start now. chosen is the time that the runtime's admin chose for it.
-// The choice ends when the next window after the chosen time begins. If the chosen time is in the future and before the
-// next window, open is false and from is the chosen time.
+// CheckChosen reports whether an early upgrade can start now. chosen is the time that the runtime's admin selected for
+// the early upgrade. That choice expires when the next window after chosen begins. If chosen is in the future and
+// before the next window, open is false and from is chosen.
 func (s Schedule) CheckChosen(chosen, now time.Time) (open bool, from time.Time) {
 	if !s.Early || chosen.IsZero() {
 		return false, time.Time{}
@@ -81,7 +81,8 @@ func (s Schedule) CheckChosen(chosen, now time.Time) (open bool, from time.Time)
 	return ahead && now.Before(window.Begin), time.Time{}
 }
 
-// TooShort returns the current or next span if all spans are shorter than Minimum. Otherwise, it returns false.
+// TooShort returns the current or next span, and true, if all spans are shorter than Minimum. Otherwise, it returns
+// false.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false

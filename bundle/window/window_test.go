@@ -114,7 +114,7 @@ func TestNextReturnsWindowForRuntime(t *testing.T) {
 				"2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z",
 			},
 		},
-		"Anchored pattern does not match a longer value": {
+		"Pattern with ^ and $ does not match a longer value": {
 			weekly, policyQuery{
 				Runtime{GlobalAccountID: "acme-2"}, "2026-11-22T14:29:59Z", 0,
 				"2026-11-28T21:00:00Z > 2026-11-28T23:00:00Z",

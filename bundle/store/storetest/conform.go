@@ -21,7 +21,7 @@ func ShareDocuments(ctx context.Context, place store.Store, documents bundle.Doc
 	return err
 }
 
-// PushBundle publishes a bundle to a runtime. Its documents must already be in the DocumentsRepository.
+// PushBundle publishes a runtime's bundle. The DocumentsRepository must already contain the bundle's documents.
 func PushBundle(
 	ctx context.Context, place store.Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
 ) error {

@@ -182,7 +182,7 @@ func (a *Agent) pullBundle(ctx context.Context, log logr.Logger) {
 		log.Info("accepted a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 	}
 	if now := a.Puller.Location().String(); now != location {
-		log.Info("switched to the new location of the registry", "from", location, "to", now)
+		log.Info("switched to the registry's new location", "from", location, "to", now)
 		a.delivery.content = "" // send a report, because the control plane now reads the new location
 	}
 	outage := err != nil && refusal.Of(err) == nil

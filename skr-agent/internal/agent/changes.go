@@ -23,7 +23,7 @@ type changeLog struct {
 	secrets map[string]bool
 }
 
-// contentChange is the change of a stored blob.
+// contentChange describes the change to a stored blob.
 type contentChange struct {
 	// isLost is true if one of the blob's Secrets was deleted, or if the blob may be damaged.
 	isLost bool
@@ -56,7 +56,7 @@ func (c *changeLog) recordLost(blobs []digest.Digest) {
 	}
 }
 
-// recordContent adds a change of a blob. The caller must hold mu.
+// recordContent adds a change to a blob. The caller must hold mu.
 func (c *changeLog) recordContent(d digest.Digest, change contentChange) {
 	if c.contents == nil {
 		c.contents = map[digest.Digest]contentChange{}

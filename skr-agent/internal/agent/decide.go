@@ -59,7 +59,7 @@ func (d delivery) afterAttempt(content string, now time.Time, err error) deliver
 	return delivery{content: content, attemptedAt: now}
 }
 
-// keyFacts decides whether the agent enrolls its key again.
+// keyFacts contains the facts that decide whether the agent enrolls its key again.
 type keyFacts struct {
 	thumbprint string
 	// current is the last accepted bundle, or nil. refused are the newer bundles that the agent refused.

@@ -141,10 +141,10 @@ func TestFailedImportIsReportedOnce(t *testing.T) {
 func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	pin := "@" + digest.FromString("image").String()
 	for name, c := range map[string]struct{ agent, want string }{
-		"no image":                     {"", ""},
-		"image without a digest":       {"docker.io/kyma/agent:1", ""},
-		"image with a digest":          {"ghcr.io/kyma/agent:1" + pin, "ghcr.io/kyma/agent:1" + pin},
-		"image of a mirrored registry": {"docker.io/kyma/agent" + pin, "mirror.example/hub/kyma/agent" + pin},
+		"no image":                       {"", ""},
+		"image without a digest":         {"docker.io/kyma/agent:1", ""},
+		"image with a digest":            {"ghcr.io/kyma/agent:1" + pin, "ghcr.io/kyma/agent:1" + pin},
+		"image from a mirrored registry": {"docker.io/kyma/agent" + pin, "mirror.example/hub/kyma/agent" + pin},
 	} {
 		settings := bundle.Settings{Agent: c.agent, Mirrors: map[string]string{"docker.io": "mirror.example/hub"}}
 		require.Equal(t, c.want, agentImage(settings), name)
@@ -163,15 +163,15 @@ func TestAgentEnrollsItsKeyAgainIfTheControlPlaneLostIt(t *testing.T) {
 		facts keyFacts
 		want  bool
 	}{
-		"no bundle yet":                     {keyFacts{}, true},
-		"last bundle has no key":            {keyFacts{current: by("")}, true},
-		"last bundle has another key":       {keyFacts{current: by("other")}, true},
-		"last bundle has the agent's key":   {keyFacts{current: by("mine"), isConfirmed: true}, false},
-		"newer bundle expired":              {keyFacts{current: by("mine"), isConfirmed: true, refused: early}, false},
-		"newer bundle is for another agent": {keyFacts{current: by("mine"), isConfirmed: true, refused: lost}, true},
-		"the same after a restart":          {keyFacts{current: by("mine"), refused: lost}, false},
-		"second agent":                      {keyFacts{current: by("mine"), twin: "copy"}, true},
-		"runtime assigned again":            {keyFacts{current: by("mine"), isReassigned: true}, true},
+		"no bundle yet":                           {keyFacts{}, true},
+		"last bundle has no key":                  {keyFacts{current: by("")}, true},
+		"last bundle has another key":             {keyFacts{current: by("other")}, true},
+		"last bundle has the agent's key":         {keyFacts{current: by("mine"), isConfirmed: true}, false},
+		"newer bundle expired":                    {keyFacts{current: by("mine"), isConfirmed: true, refused: early}, false},
+		"newer bundle is for another agent":       {keyFacts{current: by("mine"), isConfirmed: true, refused: lost}, true},
+		"another agent's bundle, after a restart": {keyFacts{current: by("mine"), refused: lost}, false},
+		"second agent":                            {keyFacts{current: by("mine"), twin: "copy"}, true},
+		"runtime assigned again":                  {keyFacts{current: by("mine"), isReassigned: true}, true},
 	} {
 		c.facts.thumbprint = "mine"
 		if got := c.facts.mustEnroll(); got != c.want {

@@ -38,7 +38,7 @@ var (
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_root_expiry_timestamp_seconds",
-		Help: "Unix time at which the root of trust expires. The agent does not accept bundles after it.", Leader: true,
+		Help: "Unix time at which the root of trust expires. The agent does not accept bundles afterwards.", Leader: true,
 	})
 	certificateExpiry = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds",

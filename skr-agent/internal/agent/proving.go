@@ -126,7 +126,7 @@ func (p *proving) restoreChecks(ctx context.Context, log logr.Logger) bool {
 	records, err := p.restorer.LoadChecks(ctx)
 	if err != nil {
 		if p.logged.Update(loggedChecks, err.Error()) {
-			log.Error(err, "failed to read the saved results of checks, retrying")
+			log.Error(err, "failed to read the saved check results, retrying")
 		}
 		return false
 	}
@@ -142,7 +142,7 @@ func (p *proving) saveChecks(ctx context.Context, log logr.Logger) {
 	}
 	if err := p.restorer.SaveChecks(ctx, records); err != nil {
 		if p.logged.Update(loggedChecks, err.Error()) {
-			log.Error(err, "failed to save the results of checks, retrying")
+			log.Error(err, "failed to save the check results, retrying")
 		}
 		return
 	}

@@ -222,9 +222,9 @@ func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bun
 		names[i] = o.String()
 	}
 	text := strings.Join(names, ", ")
-	log.Info("removed leftovers of lifecycle-manager", "objects", text)
+	log.Info("removed lifecycle-manager's leftovers", "objects", text)
 	if kyma != nil {
-		note := bundle.Bounded("removed leftovers of lifecycle-manager: "+text, bundle.MaxNoteBytes)
+		note := bundle.Bounded("removed lifecycle-manager's leftovers: "+text, bundle.MaxNoteBytes)
 		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonLeftoverRemoved, "Clean", "%s", note)
 	}
 }

@@ -117,7 +117,7 @@ func (a *Agent) resumeSequence(ctx context.Context, log logr.Logger) {
 	}
 	a.hasResumed = err == nil || errors.Is(err, store.ErrNotFound)
 	if a.twinDetector.foundUnknownReporter {
-		log.Info("found a report of another agent with this agent's key, accepting no newer bundles for three polls")
+		log.Info("found a report from another agent with this agent's key, accepting no newer bundles for three polls")
 	}
 }
 

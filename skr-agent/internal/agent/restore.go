@@ -82,9 +82,9 @@ func (a *Agent) restoreDefinitions(ctx context.Context, p *roundRun) bool {
 	switch {
 	case ctx.Err() != nil:
 	case !served && !p.facts.IsKindMissing:
-		p.log.Info("CRDs of the agent were deleted or changed, restoring them")
+		p.log.Info("the agent's CRDs were deleted or changed, restoring them")
 	case served && p.facts.IsKindMissing:
-		p.log.Info("restored all CRDs of the agent")
+		p.log.Info("restored all of the agent's CRDs")
 	}
 	return served
 }
@@ -124,7 +124,7 @@ func (a *Agent) restoreOwnObjects(ctx context.Context, p *roundRun) bool {
 		p.unrestored["documents"] = a.documentsError.Error() // the next poll tries to store the documents again
 	}
 	for _, what := range a.notRestored.Replace(p.unrestored) {
-		p.log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", p.unrestored[what])
+		p.log.Info("failed to restore the agent's objects, retrying", "objects", what, "error", p.unrestored[what])
 	}
 	return isRestored
 }
@@ -158,7 +158,7 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 			a.changes.recordSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
 			return fmt.Errorf("write Secret %s/%s again: %w", v1beta2.RuntimeNamespace, name, err)
 		}
-		log.Info("restored a Secret of the agent", "name", name)
+		log.Info("restored one of the agent's Secrets", "name", name)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle
 	}
 	for module, why := range unstaged {
 		if known := a.contentErrors[module]; known == nil || known.Error() != why.Error() {
-			log.Error(why, "failed to fetch the content of a module", "module", module)
+			log.Error(why, "failed to fetch a module's content", "module", module)
 		}
 	}
 	a.finishStaging(unstaged)

@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// confirmingPolls is the number of polls that must find the agent's own report in the registry before the agent assumes
-// that no other agent has its key. During these polls, a second agent with the same key would replace the report.
+// confirmingPolls is the number of polls that must find the agent's own report in the registry. After these polls, the
+// agent assumes that no other agent has its key, because a second agent would have replaced the report.
 const confirmingPolls = 3
 
-// minConfirmingDelay returns the minimum delay between two confirmingPolls. A notification can cause several polls
-// within one poll interval, but a second agent that receives no notifications polls only once per interval. The delay
-// is shorter than the poll interval, because each poll is randomly early or late.
+// minConfirmingDelay returns the minimum delay between two polls that count toward confirmingPolls. A notification can
+// cause several polls within one poll interval, but a second agent that receives no notifications polls only once per
+// interval. The delay is shorter than the poll interval, because each poll is randomly early or late.
 func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollInterval * 4 / 5 }
 
 // twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The

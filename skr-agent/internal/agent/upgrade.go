@@ -16,7 +16,7 @@ import (
 )
 
 // upgradeImage updates the image in the agent's Deployment. Failures that the agent's image cannot have caused do not
-// count.
+// cause a rollback of the image.
 func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 	var well time.Duration
 	healthy := len(p.errs) == 0 && !slices.ContainsFunc(p.written.Failures, canBeAgentFault)

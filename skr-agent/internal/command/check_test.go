@@ -42,7 +42,7 @@ func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 		"cluster UID unreadable": {
 			agentState{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster",
 		},
-		"agent's state forbidden to read": {
+		"reading the agent's state is forbidden": {
 			agentState{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's state",
 		},
 		"timeout reading the agent's state": {
@@ -61,7 +61,7 @@ func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 		},
 		"no bundle in the registry": {
 			agentState{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning,
-			"has no bundle of runtime berlin",
+			"has no bundle for runtime berlin",
 		},
 		"registry unreachable": {
 			agentState{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route",

@@ -120,7 +120,7 @@ func bundleFinding(
 		return preflight.Fail(bundleCheckName, place+": "+err.Error(),
 			"wait until the running publisher writes it again, or import an exported file into the registry")
 	case errors.Is(err, store.ErrNotFound):
-		return preflight.Warn(bundleCheckName, fmt.Sprintf("%s has no bundle of runtime %s", place, runtime),
+		return preflight.Warn(bundleCheckName, fmt.Sprintf("%s has no bundle for runtime %s", place, runtime),
 			"create the Kyma of this runtime in the control plane, or correct the runtime ID")
 	case refusal.Of(err) != nil:
 		return preflight.Fail(bundleCheckName, err.Error(), "see docs/guides/troubleshooting.md")

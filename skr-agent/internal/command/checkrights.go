@@ -87,7 +87,7 @@ func withImpersonation(permissions []preflight.Permission, users []string) []pre
 }
 
 // asWarnings turns failed findings into warnings, because only some modules need these permissions. Each message starts
-// with effect, the consequence of the missing permission.
+// with effect, which describes the consequence of the missing permission.
 func asWarnings(effect string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

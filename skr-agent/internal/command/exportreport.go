@@ -59,7 +59,7 @@ func newestReport(ctx context.Context, place store.Store, runtime string) (bundl
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 	if errors.Is(err, store.ErrNotFound) {
-		return fetched, fmt.Errorf("no report of runtime %s in %s; check that its agent is running", runtime, place)
+		return fetched, fmt.Errorf("no report from runtime %s in %s; check that its agent is running", runtime, place)
 	}
 	if err != nil {
 		return fetched, err

@@ -17,7 +17,7 @@ func longWatches(config *rest.Config) *rest.Config {
 	return config
 }
 
-// withoutTimeout is a RoundTripper that removes the timeout of watch requests.
+// withoutTimeout is a RoundTripper that removes the timeout from watch requests.
 type withoutTimeout struct{ next http.RoundTripper }
 
 func (w withoutTimeout) RoundTrip(request *http.Request) (*http.Response, error) {

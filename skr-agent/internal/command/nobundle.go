@@ -24,7 +24,7 @@ type noBundleError struct {
 func (e *noBundleError) Unwrap() error { return e.cause }
 
 func (e *noBundleError) Error() string {
-	text := fmt.Sprintf("the registry has no bundle of runtime %s", e.runtime)
+	text := fmt.Sprintf("the registry has no bundle for runtime %s", e.runtime)
 	if len(e.otherRuntimes) == 0 {
 		return text
 	}
@@ -35,7 +35,7 @@ func (e *noBundleError) Error() string {
 	if more := len(e.otherRuntimes) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return text + ", only bundles of " + named
+	return text + ", only bundles for " + named
 }
 
 // newNoBundleError returns a noBundleError for a location.

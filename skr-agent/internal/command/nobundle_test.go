@@ -15,8 +15,8 @@ func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // publishes to berlin
 	for runtime, want := range map[string]string{
-		"berln": "the registry has no bundle of runtime berln: did you mean berlin?\n",
-		"tokyo": "the registry has no bundle of runtime tokyo, only bundles of berlin\n",
+		"berln": "the registry has no bundle for runtime berln: did you mean berlin?\n",
+		"tokyo": "the registry has no bundle for runtime tokyo, only bundles for berlin\n",
 	} {
 		code, output := execute("verify", f.at, "--runtime", runtime, "--trust", f.trustFile)
 		if code != cli.ExitFailed || !strings.Contains(output, want) || strings.Contains(output, "not found") {
@@ -38,7 +38,7 @@ func TestVerifyNamesTheRootOfAnotherFleet(t *testing.T) {
 	f, other := newFleet(t), newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
 	code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", other.trustFile)
-	if want := "check that --trust " + other.trustFile + " belongs to the fleet of the bundle"; code != cli.ExitRefused ||
+	if want := "check that --trust " + other.trustFile + " belongs to the bundle's fleet"; code != cli.ExitRefused ||
 		!strings.Contains(output, want) {
 		t.Errorf("got exit code %d with %s, want %q", code, output, want)
 	}
@@ -46,7 +46,7 @@ func TestVerifyNamesTheRootOfAnotherFleet(t *testing.T) {
 
 func TestErrorLimitsListedRuntimes(t *testing.T) {
 	e := &noBundleError{runtime: "elsewhere", cause: store.ErrNotFound}
-	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||
+	if text := e.Error(); text != "the registry has no bundle for runtime elsewhere" ||
 		!errors.Is(e, store.ErrNotFound) {
 		t.Errorf("got %q without other runtimes, want only the name of the runtime", text)
 	}

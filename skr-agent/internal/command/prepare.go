@@ -141,7 +141,7 @@ func (f *runFlags) readRuntime(
 	}
 	version, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerVersion()
 	if err != nil {
-		return prepared{}, fmt.Errorf("read the Kubernetes version of the runtime: %w", err)
+		return prepared{}, fmt.Errorf("read the runtime's Kubernetes version: %w", err)
 	}
 	contents := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	puller := pull.New(pull.Options{

@@ -137,7 +137,7 @@ func resolveKind(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	}
 	groups, err := restmapper.GetAPIGroupResources(api)
 	if err != nil {
-		return nil, fmt.Errorf("list the API resources of the runtime: %w", err)
+		return nil, fmt.Errorf("list the runtime's API resources: %w", err)
 	}
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), api, nil)
 	resource := schema.ParseGroupResource(strings.ToLower(kind))

@@ -17,8 +17,8 @@ import (
 )
 
 // identitySecret contains the runtime's ID and the agent's public key. Its readers can verify the agent's signatures
-// without permission to read the private key. It is a Secret because the agent's role and the protection policy cover
-// Secrets with this prefix.
+// without permission to read the private key. The public key is in a Secret, because the agent's role and the
+// protection policy cover Secrets with this prefix.
 const (
 	identitySecret = "skr-agent-identity"
 	fieldPublic    = "agent.pub"

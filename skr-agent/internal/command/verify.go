@@ -54,7 +54,7 @@ func newVerify() *cobra.Command {
 			trusted := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID, ClockSkew: skew}
 			accepted, root, err := verifyBundle(cmd.Context(), registries, args[0], trusted)
 			if e := refusal.Of(err); e != nil && (e.Reason == refusal.UnknownKey || e.Reason == refusal.BadRoot) {
-				err = fmt.Errorf("%w: check that --trust %s belongs to the fleet of the bundle", err, trustFile)
+				err = fmt.Errorf("%w: check that --trust %s belongs to the bundle's fleet", err, trustFile)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)

@@ -68,7 +68,8 @@ func (a *access) choose(ctx context.Context) secrets {
 	return a.chosen
 }
 
-// check requests another review after a refused request. A quota also refuses requests.
+// check requests another review if err is Forbidden. A quota also causes this error, so the review can have the same
+// result.
 func (a *access) check(err error) {
 	if !apierrors.IsForbidden(err) {
 		return

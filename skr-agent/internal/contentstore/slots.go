@@ -24,7 +24,7 @@ const scanWorkers = 16
 
 // ErrFull means that all slots are in use.
 var ErrFull = errors.New("all Secrets for content are in use: reduce the number of modules, or allow the agent to " +
-	"access all Secrets of its namespace")
+	"access all Secrets in its namespace")
 
 // slotNames contains all slot names, sorted.
 var slotNames = listSlotNames()
@@ -77,7 +77,8 @@ func (s *slots) get(ctx context.Context, name string) (*corev1.Secret, error) {
 }
 
 // find returns the slot with the given name. The first call scans all slots. Later calls do not scan again, so they can
-// miss content that another process has written since. Therefore, the agent lists all content before it fetches any.
+// miss content that another process has written since the scan. Therefore, the agent lists all content before it
+// fetches any.
 func (s *slots) find(ctx context.Context, name string) (string, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return "", err
@@ -144,7 +145,8 @@ func (s *slots) known(matches func(metav1.PartialObjectMetadata) bool) (all []me
 	return all
 }
 
-// create writes a Secret to a free slot. It returns AlreadyExists if another slot has the name.
+// create writes a Secret to a free slot. It returns AlreadyExists if another slot already contains a Secret with this
+// name.
 func (s *slots) create(ctx context.Context, secret *corev1.Secret) (stored string, err error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return "", err

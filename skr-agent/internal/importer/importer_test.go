@@ -237,7 +237,7 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		"file with an unexpected reference": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil,
 		},
-		"bundle of another runtime": {
+		"bundle for another runtime": {
 			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime,
 			nil,
 		},

@@ -31,7 +31,7 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	}
 	_, err = i.Import(t.Context(), []string{stranger.withRoot(3)})
 	if refusal.Of(err) == nil {
-		t.Errorf("got error %v for a file of another fleet, want a refusal", err)
+		t.Errorf("got error %v for another fleet's file, want a refusal", err)
 	}
 	known := i
 	known.Root = s.root

@@ -168,8 +168,8 @@ func (ap *applier) applyStage(
 	return applied, errors.Join(refused...)
 }
 
-// applyInterceptors applies only a plan's webhooks, policies and APIServices that already exist in the cluster. One of
-// them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
+// applyInterceptors applies the plan's webhooks, policies and APIServices that already exist in the cluster. An
+// existing one can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
 func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan) error {
 	for _, o := range slices.Concat(p.Stages[:]...) {
 		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
@@ -243,8 +243,8 @@ const crdServeDelay = 200 * time.Millisecond
 // A Job or a Pod without a controller runs once per module version. Kubernetes deletes a completed Job after its TTL,
 // and completed Pods if there are many. If the agent created such an object again, a migration could run twice. The
 // Manifest's record therefore contains completed Jobs that were deleted, and completed Pods. A watch shows the
-// completion of a Job, but not of a Pod, so the agent records a Pod when it reads its status. A Job can also complete
-// and disappear while the agent does not run, so the record contains the started Jobs with a TTL.
+// completion of a Job, but not of a Pod, so the agent records a completed Pod when it reads the Pod's status. A Job can
+// also complete and disappear while the agent does not run, so the record contains the started Jobs with a TTL.
 
 // recordCompleted records the Jobs that completed and were deleted according to their watch.
 func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
@@ -259,9 +259,9 @@ func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) err
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs and Pods that completed for this version. It also leaves out a Job
-// that has a TTL, was applied before and does not exist, because Kubernetes deletes such a Job after its completion. It
-// keeps such a Job if seen contains it: a watch then reported its deletion, possibly by another client.
+// withoutCompleted returns a stage without the Jobs and Pods that completed for this version. It also omits a Job that
+// has a TTL, was applied before and does not exist, because Kubernetes deletes such a Job after its completion. It
+// keeps such a Job if seen contains the Job, because another client may have deleted the Job.
 func (ap *applier) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {

@@ -131,8 +131,8 @@ type foreignSearch struct {
 	isLeft func(guard.Key) bool
 }
 
-// examineObject reads the live version of a planned object. It records an object that is missing, unreadable, or does
-// not belong to the module. accepted reports whether a live object belongs to the module.
+// examineObject reads the live version of a planned object. It records whether the object is missing, unreadable, or
+// not one of the module's objects. accepted reports whether a live object belongs to the module.
 func (s *foreignSearch) examineObject(
 	ctx context.Context, o *unstructured.Unstructured, found account.Listed,
 	accepted func(*metav1.PartialObjectMetadata) bool,

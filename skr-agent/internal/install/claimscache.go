@@ -28,7 +28,8 @@ func newClaimsCache() *claimsCache {
 	return &claimsCache{byName: map[types.NamespacedName]cachedClaims{}}
 }
 
-// keep records a Manifest's claims. It drops the objects if neither this call nor an earlier one needs them.
+// keep records a Manifest's claims. It keeps the objects only if this call or an earlier call for the Manifest needs
+// them.
 func (c *claimsCache) keep(m *v1beta2.Manifest, input string, claims planning.Claims, needsObjects bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,8 @@ func (c *claimsCache) forget(name types.NamespacedName) {
 	delete(c.byName, name)
 }
 
-// movesWith returns requests for the Manifests whose content moves objects to or from the module of o, a Manifest.
+// movesWith returns requests for the Manifests whose content moves objects to or from one module. o is the Manifest of
+// this module.
 func (c *claimsCache) movesWith(_ context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(*v1beta2.Manifest)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 )
 
 // corrections contains the recent drift corrections for each of a module's objects. If another client keeps changing an
-// object back, the agent corrects only this object less often.
+// object back, the agent corrects this object less often, but not the other objects.
 type corrections map[guard.Key]streak
 
 // streak is a series of drift corrections to one object in quick succession.

@@ -87,7 +87,7 @@ func (d *deleter) deleteObjects(
 	return left, nil
 }
 
-// mustKeep reports whether the agent never deletes an object, whichever module it belongs to.
+// mustKeep reports whether the agent must not delete an object, regardless of the module that owns the object.
 func (d *deleter) mustKeep(r v1beta2.Resource, o *metav1.PartialObjectMetadata) bool {
 	return guard.IsSharedNamespace(object.KeyOf(r), d.planner.namespace) ||
 		guard.ProtectionReason(object.KeyOf(r), d.planner.namespace) != "" || render.KeepsOnRemoval(o)

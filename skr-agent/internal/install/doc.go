@@ -5,8 +5,8 @@
 // unchanged.
 //
 // The package guarantees:
-//   - An object is added to the inventory before it is created, and removed from it after it is deleted. A crash at any
-//     point does not orphan an object.
+//   - An object is added to the inventory before its creation, and removed from the inventory after its deletion. A
+//     crash at any point does not orphan an object.
 //   - The agent deletes an object only if its annotation owned-by names the Manifest, or if lifecycle-manager installed
 //     it for the module. It does not write other existing objects, unless a user requests their adoption with an
 //     annotation.
@@ -18,7 +18,7 @@
 // checker, dryRunner, applier and deleter. The type remover runs a removal. The type observer reads the objects for the
 // status, the type reporter writes the status, and the type ledger writes the record.
 //
-// The decisions are pure: function next, and the packages planning, readiness, outcome and guard. Package account sends
+// Function nextStep and the packages planning, readiness, outcome and guard decide, and are pure. Package account sends
 // the requests for a module's account, package drift watches the applied objects, and package rendering renders
 // content.
 package install

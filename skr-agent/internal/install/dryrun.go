@@ -92,8 +92,8 @@ func (dr *dryRunner) dryRun(
 }
 
 // refusals dry-runs a plan's objects and returns the objects that the API server rejects. It ignores temporary errors,
-// and objects that depend on other objects in the plan. It marks objects that the dry run does not change, and the
-// agent then does not apply them.
+// and objects that depend on other objects in the plan. It marks the objects that the dry run does not change, so that
+// the agent does not apply them.
 func (dr *dryRunner) refusals(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) ([]planning.Refusal, error) {
@@ -109,7 +109,7 @@ func (dr *dryRunner) refusals(
 		}
 		tried, err := a.Apply(ctx, o, client.DryRunAll)
 		if apierrors.IsInvalid(err) {
-			// The applier applies the object with the live values of some fields, which the API server can accept.
+			// The applier keeps the live values of some fields. The API server may accept the object with these values.
 			kept, liveErr := dr.applier.keepLive(ctx, a, known, []*unstructured.Unstructured{o}, p)
 			if liveErr != nil {
 				return nil, liveErr

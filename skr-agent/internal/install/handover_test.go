@@ -23,13 +23,13 @@ func TestWaitForAnotherModuleIsShown(t *testing.T) {
 		message string
 		again   time.Duration
 	}{
-		"the other module is being installed": {installing, time.Second, v1beta2.StateReady, "ok", time.Second},
-		"it is slow":                          {installing, time.Minute, v1beta2.StateReady, "ok, " + text, 15 * time.Second},
-		"the other module fails":              {installing, time.Hour, v1beta2.StateWarning, text, time.Minute},
-		"the content is missing":              {missing, time.Second, v1beta2.StateReady, "ok, " + text, time.Minute},
-		"the content is missing for long":     {missing, time.Hour, v1beta2.StateWarning, text, time.Minute},
-		"the other module waits for a window": {scheduled, 24 * time.Hour, v1beta2.StateReady, "ok, " + text, time.Minute},
-		"no object moves anymore":             {settled, time.Hour, v1beta2.StateReady, "ok", 0},
+		"other module is being installed": {installing, time.Second, v1beta2.StateReady, "ok", time.Second},
+		"other module takes long":         {installing, time.Minute, v1beta2.StateReady, "ok, " + text, 15 * time.Second},
+		"other module takes too long":     {installing, time.Hour, v1beta2.StateWarning, text, time.Minute},
+		"content is missing":              {missing, time.Second, v1beta2.StateReady, "ok, " + text, time.Minute},
+		"content is missing for an hour":  {missing, time.Hour, v1beta2.StateWarning, text, time.Minute},
+		"other module waits for a window": {scheduled, 24 * time.Hour, v1beta2.StateReady, "ok, " + text, time.Minute},
+		"no object moves anymore":         {settled, time.Hour, v1beta2.StateReady, "ok", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1_000_000, 0)

@@ -58,8 +58,8 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 }
 
 // readManifest returns a Manifest, or nil if it does not exist. It uses the cached Manifest only if it has the version
-// that this process last read or wrote. An older Manifest would have an older inventory, and the agent would lose track
-// of objects.
+// that this process last read or wrote. An outdated Manifest would contain an outdated inventory, and the agent would
+// lose track of objects.
 func (i *Installer) readManifest(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.memos.version(req.NamespacedName); version != "" {

@@ -49,11 +49,11 @@ func TestTemporaryErrorStopsApplicationOfInterceptors(t *testing.T) {
 		want            error
 		writes          int
 	}{
-		"all interceptors applied": {writes: 2},
-		"temporary error of read":  {unread: busy, want: busy},
-		"temporary error of write": {refused: busy, want: busy, writes: 1},
-		"read forbidden":           {unread: denied},
-		"write forbidden":          {refused: denied, writes: 2},
+		"all interceptors applied":   {writes: 2},
+		"temporary error from read":  {unread: busy, want: busy},
+		"temporary error from write": {refused: busy, want: busy, writes: 1},
+		"read forbidden":             {unread: denied},
+		"write forbidden":            {refused: denied, writes: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &failingAPI{unread: c.unread, refused: c.refused}

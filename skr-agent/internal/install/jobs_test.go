@@ -79,8 +79,8 @@ func TestPodRunsOncePerVersion(t *testing.T) {
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "migration") })
 }
 
-// While the agent is down, the Job completes and Kubernetes deletes it. The agent cannot apply another object of the
-// module, so it has not applied the version completely.
+// The API server rejects another object in the module, so the agent does not record the version as applied. While the
+// agent is down, the Job completes and Kubernetes deletes it.
 func TestJobThatExpiredWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
 	w := newWorld(t)
 	job := &batchv1.Job{}

@@ -72,7 +72,7 @@ func (l *ledger) writeApplied(
 		known.recordFailed = true
 		log.FromContext(ctx).
 			Error(err,
-				"failed to record the applied version, its drift is not corrected while another version is refused",
+				"failed to record the applied version; its drift is not corrected while another version is refused",
 				"module", m.Module())
 	}
 	if record.ReadUnverified(m).Applied == nil {
@@ -124,8 +124,8 @@ func (l *ledger) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs
 	return l.recordJobs(ctx, m, completed, started)
 }
 
-// addStartedJob records an applied Job with a TTL. After a version is applied completely, its inventory contains the
-// started Jobs.
+// addStartedJob records an applied Job with a TTL. It does nothing after the version was applied completely, because
+// the inventory then contains the started Jobs.
 func (l *ledger) addStartedJob(ctx context.Context, m *v1beta2.Manifest, job guard.Key) error {
 	completed, started := planning.CompletedJobs(m), planning.StartedJobs(m)
 	if started.Has(job) || completed.Has(job) || planning.IsLastApplied(m) {

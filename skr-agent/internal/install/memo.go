@@ -89,7 +89,8 @@ type memo struct {
 	freshObjects map[guard.Key]*unstructured.Unstructured
 	// settledObjects contains the objects that matched the module's content when the agent last applied them.
 	settledObjects map[guard.Key]settledState
-	// deniedReads maps the effect of each missing permission to read other owners' objects to the API server's error.
+	// deniedReads contains the API server's error for each missing permission to read other owners' objects. The key is
+	// the effect of the missing permission.
 	deniedReads map[string]string
 	// failingSince is when the first of several successive reconciliations failed, or zero.
 	failingSince time.Time
@@ -118,8 +119,8 @@ type handover struct {
 	isScheduled bool
 }
 
-// recordHandover records the wait for other modules. The delay until the next check increases the longer the module
-// waits.
+// recordHandover records the wait for other modules. The longer the module waits, the longer is the delay until the
+// next check.
 func (k *memo) recordHandover(found handover, now time.Time) {
 	k.handingOver, k.handOverAgain = found.waitReason, found.recheckAfter
 	if found.waitReason == "" || found.isScheduled {
@@ -156,7 +157,8 @@ func (k *memo) recordRefusal(m *v1beta2.Manifest, out outcome.Outcome, now time.
 	k.refused, k.refusedContent, k.retry, k.immutable = &out, requestKey(m), now.Add(out.Again), immutable
 }
 
-// dropRefusal drops the recorded refusal if an object with changed immutable fields was changed or deleted.
+// dropRefusal drops the recorded refusal if its cause may be gone: an object whose immutable fields the refused version
+// changes was changed or deleted.
 func (k *memo) dropRefusal(changed object.Keys) {
 	for o := range changed {
 		if k.immutable.Has(o) {

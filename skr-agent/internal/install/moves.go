@@ -18,7 +18,7 @@ import (
 // other module's plan does not contain the object. The order in which the versions arrive has no effect.
 
 // content returns a Manifest's plan without the objects that its module leaves to other modules. current is the
-// Manifest that the caller reconciles, or nil. It replaces the cached copy of that Manifest, which can be older.
+// Manifest that the caller reconciles, or nil. It replaces the cached copy of that Manifest, which can be outdated.
 func (pl *planner) content(
 	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource, current *v1beta2.Manifest,
 ) (planning.Plan, *outcome.Finding, error) {

@@ -273,8 +273,8 @@ func TestModuleCannotTakeObjectsByDeclaringAMove(t *testing.T) {
 		w.state("thief", v1beta2.StateError, "ConfigMap kyma-system/victims already belongs to module victim")
 	}
 	w.wants("thief", aConfigMap("thief")+declaring("kyma-pull.dev/moves-from: victim"), version("2.0.0"))
-	w.state("thief", v1beta2.StateReady, "ConfigMap kyma-system/victims moves from module victim once its version "+
-		"releases the object")
+	w.state("thief", v1beta2.StateReady, "ConfigMap kyma-system/victims moves from module victim once that "+
+		"module's version releases the object")
 	require.Equal(t, before, w.uid(moved, "victims"))
 	require.Equal(t, "kyma-system/victim", moved.Annotations[v1beta2.AnnotationOwnedBy])
 

@@ -75,7 +75,7 @@ func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
 	})
 }
 
-// If an API server response was saved as a manifest, a library panics on it. The agent also plans this module when it
+// A library panics on an API server response that was saved as a manifest. The agent also plans this module when it
 // prunes other modules' objects.
 func TestSavedAPIResponseInContentAffectsOnlyItsModule(t *testing.T) {
 	w := newWorld(t)

@@ -105,8 +105,9 @@ func (pl *planner) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMeta
 // object is never deleted.
 
 // handOverInterval is the first interval between checks for objects that another module must take over. The interval
-// increases to unwrittenInterval while the other module is not installed. If the new version of the other module is not
-// requested yet, for example because it waits for its maintenance window, the interval is unwrittenInterval.
+// increases up to unwrittenInterval while the other module is being installed. It is always unwrittenInterval while the
+// cluster does not request the other module's new version, for example because that module waits for its maintenance
+// window.
 const (
 	handOverInterval  = time.Second
 	unwrittenInterval = time.Minute
@@ -143,8 +144,8 @@ func (pl *planner) newOwners(
 		}
 		for _, r := range dropped {
 			k := object.KeyOf(r)
-			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and
-			// the module creates it again.
+			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and the other
+			// module creates it again.
 			if _, known := takers[k]; known || !isInstalled && object.Intercepts(k.GroupKind()) {
 				continue
 			}

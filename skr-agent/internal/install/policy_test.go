@@ -156,17 +156,17 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		do   func(client.Client) error
 		want string
 	}{
-		"a change of the agent's state": {
+		"a change to the agent's state": {
 			func(c client.Client) error {
 				return written(c, state+"data: {a: YQ==}\n")
 			}, "secrets skr-agent-state belongs to skr-agent",
 		},
-		"a deletion of the agent's state": {
+		"the deletion of the agent's state": {
 			func(c client.Client) error {
 				return c.Delete(ctx, w.object(state), client.DryRunAll)
 			}, "secrets skr-agent-state belongs to skr-agent",
 		},
-		"a deletion of all Secrets that include the agent's state": {func(c client.Client) error {
+		"the deletion of all Secrets, including the agent's state": {func(c client.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"},
 				client.DryRunAll)
 		}, "secrets skr-agent-state belongs to skr-agent"},
@@ -179,7 +179,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: "+
 					"kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
 		}, "only skr-agent can write Manifests"},
-		"a change of the CA that the agent trusts": {func(c client.Client) error {
+		"a change to the CA that the agent trusts": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: "+
 					"{ca.crt: x}")
@@ -239,7 +239,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 					"{"+containers+
 						", volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
-		"a change of the Deployment's annotations through subresource status": {func(c client.Client) error {
+		"a change to the Deployment's annotations through subresource status": {func(c client.Client) error {
 			return c.Status().
 				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}},
 					proven, client.DryRunAll)
@@ -265,7 +265,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		"the agent's label on an existing Pod through subresource status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"the agent's label in the binding of a Pod": {func(c client.Client) error {
+		"the agent's label in a Pod's binding": {func(c client.Client) error {
 			binding := &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: "one"},
@@ -296,7 +296,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 				return written(c, vertical("{name: skr-agent}"))
 			}, "only operators scale skr-agent",
 		},
-		"a change of pod security through the namespace's subresource status": {func(c client.Client) error {
+		"a change to pod security through the namespace's subresource status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
 				client.RawPatch(types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)),
@@ -316,25 +316,25 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: "+
 					"{kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
 		}, "only skr-agent may get tokens of its ServiceAccount"},
-		"a change of the agent's ClusterRole": {func(c client.Client) error {
+		"a change to the agent's ClusterRole": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
 		}, "clusterroles skr-agent belongs to skr-agent"},
-		"a deletion of the CRD of Manifests": {func(c client.Client) error {
+		"the deletion of the Manifest CRD": {func(c client.Client) error {
 			return c.Delete(ctx,
 				w.object(
 					"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+
 						"manifests.operator.kyma-project.io}"), client.DryRunAll)
 		}, "only operators change the CRDs of skr-agent"},
-		"a change of the namespace's pod security": {func(c client.Client) error {
+		"a change to the namespace's pod security": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: "+
 					"{pod-security.kubernetes.io/enforce: privileged}}")
 		}, "pod security of this namespace"},
-		"a deletion of the namespace": {func(c client.Client) error {
+		"the deletion of the namespace": {func(c client.Client) error {
 			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, client.DryRunAll)
 		}, "skr-agent runs in this namespace"},
-		"a ModuleTemplate of the catalog": {func(c client.Client) error {
+		"a ModuleTemplate from the catalog": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: "+
 					"kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
@@ -359,7 +359,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		"a client with all permissions": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			if who == "the agent" && name == ownTokenSecret {
-				continue // policy skr-agent-accounts refuses this Secret, see TestAgentGetsNoTokensOfOtherAccounts
+				continue // policy skr-agent-accounts refuses this Secret, see TestAgentGetsNoTokensForOtherAccounts
 			}
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// withoutAutoscalers is a RoundTripper that denies requests of the agent's own account to list autoscalers.
+// withoutAutoscalers is a RoundTripper that denies requests from the agent's own account to list autoscalers.
 type withoutAutoscalers struct{ http.RoundTripper }
 
 func (d withoutAutoscalers) RoundTrip(r *http.Request) (*http.Response, error) {

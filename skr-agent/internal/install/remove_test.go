@@ -92,7 +92,7 @@ func TestModuleBecomesUnmanagedOnlyByASignedRecord(t *testing.T) {
 	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-// Modules that the agent refuses to install contain the same object and webhook as module owner.
+// The agent refuses two modules that contain the same object and webhook as module owner.
 func TestRefusedModuleDoesNotBlockRemovalOfOtherModules(t *testing.T) {
 	w := newWorld(t)
 	const (
@@ -165,8 +165,8 @@ func TestRemovedInventoryEntriesAreRestored(t *testing.T) {
 	require.Len(t, w.manifest("staying").Status.Synced, 2)
 }
 
-// The agent stops and another client clears the inventories. The next agent process must restore them from the agent's
-// memory.
+// While the agent is stopped, another client clears the inventories. The next agent process must restore them from
+// Options.Inventories.
 func TestInventoryClearedDuringARestartIsRestored(t *testing.T) {
 	w := newWorld(t)
 	for _, module := range []string{"leaving", "dropping"} {

@@ -15,8 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// The response to a status patch contains the inventory of the API server. If the agent recorded this inventory as its
-// own, it would never restore the entries that another client removed while the reconciliation was running.
+// The response to a status patch contains the inventory that the API server stores. If the agent recorded this
+// inventory as its own, it would never restore the entries that another client removed while the reconciliation was
+// running.
 func TestInventoryClearedDuringReconciliationIsRestored(t *testing.T) {
 	ctx, scheme := t.Context(), runtime.NewScheme()
 	require.NoError(t, v1beta2.AddToScheme(scheme))
@@ -43,7 +44,8 @@ func TestInventoryClearedDuringReconciliationIsRestored(t *testing.T) {
 	require.Equal(t, inventory, next.Status.Synced)
 }
 
-// The state is required. Without it, the API server refuses the status, and the module would stay as it is.
+// The status of a new Manifest has no state. The API server refuses a status without a state, so the agent must also
+// set the state when it restores the inventory.
 func TestInventoryOfANewManifestIsRestoredWithAState(t *testing.T) {
 	ctx, scheme := t.Context(), runtime.NewScheme()
 	require.NoError(t, v1beta2.AddToScheme(scheme))

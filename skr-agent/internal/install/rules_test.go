@@ -91,12 +91,12 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"storage class with the agent's key in adminSecretName": {
 			storageClass("adminSecretName: skr-agent-key, adminSecretNamespace: kyma-system"), "secret-reference",
 		},
-		"storage class with a template of an annotation": {
+		"storage class with a template that uses an annotation": {
 			storageClass(
 				"csi.storage.k8s.io/node-publish-secret-name: \"${pvc.annotations['a']}\", " +
 					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "secret-reference",
 		},
-		"storage class with a template of the claim's name": {
+		"storage class with a template that uses the claim's name": {
 			storageClass(
 				"csi.storage.k8s.io/node-publish-secret-name: '${pvc.name}', " +
 					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "",
@@ -151,21 +151,21 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: mine, namespace: " +
 				"kyma-system}\nspec: {podSelector: {}, policyTypes: [Egress]}", "",
 		},
-		"operator rights aggregated to edit": {
+		"operator permissions aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: [change]}"),
 			"granted-rights",
 		},
-		"ClusterRole with operator rights": {
+		"ClusterRole with operator permissions": {
 			clusterRole("a: b", "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: ['*']}"), "granted-rights",
 		},
 		"all permissions aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "granted-rights",
 		},
-		"rights for Manifests aggregated to edit": {
+		"permissions for Manifests aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [manifests], verbs: [patch]}"),
 			"granted-rights",
 		},
-		"rights for the module's kind aggregated to edit": {
+		"permissions for the module's kind aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [kedas], verbs: [patch]}"), "",
 		},
 		"ClusterRole with all permissions": {
@@ -239,16 +239,16 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, " +
 				"labels: {kubernetes.io/service-name: mine}}\naddressType: IPv4\nendpoints: []", "",
 		},
-		"CRD of Kymas": {
+		"Kyma CRD": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 				"kymas.operator.kyma-project.io, labels: {a: b}}", "agent-definition",
 		},
-		"CRD with its own name": {
+		"CRD of the module": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 				"mines.example.com}\nspec: {group: example.com, scope: Namespaced, names: {kind: Mine, plural: mines}, " +
 				"versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}", "",
 		},
-		"Lease of the agent": {
+		"agent's Lease": {
 			"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: " +
 				"kyma-system}", "agent-object",
 		},
@@ -350,7 +350,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		},
 		"PriorityClass with the agent's priority": {priorityClass("mine", "value: 1000000000"), "priority-class"},
 		"PriorityClass for all pods":              {priorityClass("mine", "value: 1, globalDefault: true"), "priority-class"},
-		"PriorityClass of the agent":              {priorityClass("skr-agent-1000000000", "value: 1"), "agent-object"},
+		"agent's PriorityClass":                   {priorityClass("skr-agent-1000000000", "value: 1"), "agent-object"},
 		"ConfigMap with a missing owner": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone +
 				"}", "owner",

@@ -49,18 +49,18 @@ type Options struct {
 	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. Requeue can
 	// be nil.
 	Requeue <-chan event.GenericEvent
-	// IsIncomplete reports whether the agent is still writing a bundle's Manifests. During this time, the installer
-	// prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the installer
+	// IsIncomplete reports whether the agent is still writing a bundle's Manifests. During this time, the installer prunes
+	// no objects, because a Manifest that is not written yet can take them over. If IsIncomplete is nil, the installer
 	// assumes that all Manifests are written.
 	IsIncomplete func() bool
 	// Unwritten returns the bundle's Manifests that the runtime's Manifests do not match yet, for example because an
-	// upgrade waits for its maintenance window. The installer does not delete objects that one of them takes over. If
-	// Unwritten is nil, the installer assumes that all Manifests match the bundle.
+	// upgrade waits for its maintenance window. The installer does not delete an object that one of these Manifests takes
+	// over. If Unwritten is nil, the installer assumes that all Manifests match the bundle.
 	Unwritten func() []v1beta2.Manifest
 	// Namespace is the Manifests' namespace and the default namespace for objects. Default: kyma-system.
 	Namespace string
-	// FieldManager is the field manager for applied objects. Default: kyma-pull. If it changes, the agent does not
-	// recognize the objects that it applied before.
+	// FieldManager is the field manager for applied objects. Default: kyma-pull. After a change, the agent does not
+	// recognize the objects that it applied with the previous field manager.
 	FieldManager string
 	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int

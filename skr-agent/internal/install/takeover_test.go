@@ -82,7 +82,7 @@ func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	w.records(name, func(r *record.Record) { r.Restoring, r.Inherited = false, "sha256:of-the-list" })
 }
 
-func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
+func TestLifecycleManagerModuleIsAdoptedUpgradedAndReturned(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	mark := lifecycleManagersMark("keda")
@@ -176,7 +176,7 @@ func TestModuleOfLifecycleManagerIsAdoptedUpgradedAndReturned(t *testing.T) {
 	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
-func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
+func TestDefaultCRFromLifecycleManagerBelongsToModule(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
@@ -222,7 +222,7 @@ func TestDefaultCROfLifecycleManagerBelongsToModule(t *testing.T) {
 	require.False(t, w.exists(cr, home, "default"))
 }
 
-func TestModuleOfLifecycleManagerIsAdoptedWithUpgrade(t *testing.T) {
+func TestLifecycleManagerModuleIsAdoptedWithUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(lifecycleManagerKeda, lifecycleManagersMark("keda"))
 	w.inherits("keda", agentKeda, object.ResourcesOf(objects(t, lifecycleManagerKeda)))

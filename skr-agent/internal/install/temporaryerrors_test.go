@@ -39,6 +39,6 @@ func TestTemporaryErrorIsRecordedAfterAMinute(t *testing.T) {
 		})
 	}
 	require.True(t, (&memo{}).mustRecordRetry(at(1), context.DeadlineExceeded, start),
-		"a status of an older generation is replaced at once")
+		"the status for an older generation is replaced immediately")
 	require.True(t, (&memo{}).mustRecordRetry(at(2), errors.New("other"), start))
 }

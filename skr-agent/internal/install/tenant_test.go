@@ -52,7 +52,7 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	return c
 }
 
-func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
+func TestTenantRoleDoesNotGrantAgentPermissions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	role, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "tenant.yaml"))
@@ -106,7 +106,7 @@ func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
 		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
 	}
 
-	t.Run("the role has no other rights that lead to the agent's permissions", func(t *testing.T) {
+	t.Run("the role has no other permissions that lead to the agent's permissions", func(t *testing.T) {
 		c := w.connect(tenant, "")
 		workloads := []string{
 			"/pods",
@@ -175,8 +175,8 @@ func (w *world) may(c client.Client, verb, resource string) bool {
 	return review.Status.Allowed
 }
 
-// The test impersonates the agent with the permissions from its chart, without module ServiceAccounts.
-func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
+// The test impersonates the agent with the permissions from the agent's chart. No module ServiceAccounts exist.
+func TestAgentGetsNoTokensForOtherAccounts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.createChartFiles("rbac/agent.yaml", "rbac/self-upgrade.yaml", "policy/protection.yaml")
@@ -230,7 +230,7 @@ func (w *world) createChartFiles(files ...string) {
 	}
 }
 
-// A client with the agent's token could otherwise read other programs' Secrets through a Deployment.
+// Otherwise, a client with the agent's token could change the Deployment so that it mounts other programs' Secrets.
 func TestAgentChangesOnlyTheImageOfItsDeployment(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

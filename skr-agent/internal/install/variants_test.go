@@ -123,7 +123,7 @@ func TestScaledAndExpandedObjectsKeepTheirSize(t *testing.T) {
 	size := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 	}
-	// The agent also writes the claim, so use patches, which cannot conflict.
+	// The agent also writes the claim, so the test uses patches, which cannot conflict.
 	patch := func(change func()) {
 		before := claim.DeepCopy()
 		change()

@@ -163,7 +163,7 @@ func (r *reader) readProofs(ctx context.Context, source Source, root trust.Root,
 			d := c.Descriptor()
 			what := fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version)
 			if err := r.readDocument(d, what, func() ([]byte, error) { return source.ReadProof(ctx, c) }); err != nil {
-				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
+				return fmt.Errorf("module %s: release proof: %w", m.Module, err)
 			}
 		}
 	}

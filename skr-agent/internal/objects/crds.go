@@ -151,7 +151,7 @@ func applyCRDOver(
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, nil
 	case extendsCRD(live, crd):
-		// A control plane in the same cluster has installed CRDs with more versions. Keep them.
+		// A control plane in the same cluster can have installed CRDs with more versions. Keep them.
 		return live, nil
 	default:
 		// Take over the fields that lifecycle-manager owns. Otherwise, the API server would keep lifecycle-manager's

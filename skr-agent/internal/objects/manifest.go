@@ -30,8 +30,8 @@ func newManifest(want bundle.Manifest) v1beta2.Manifest {
 }
 
 // syncManifest creates or updates a Manifest. matches is true if the Manifest in the cache already matched the bundle.
-// A Manifest that was just written does not count as matching, because other parts of the agent can still read an older
-// copy from the cache.
+// A Manifest that was just written does not count as matching, because other parts of the agent can still read an
+// outdated copy from the cache.
 func (s *Syncer) syncManifest(
 	ctx context.Context, want bundle.Manifest, gate maintenance.Gate,
 ) (matches bool, err error) {
@@ -186,8 +186,8 @@ func (s *Syncer) deleteUnmanaged(ctx context.Context, manifest *v1beta2.Manifest
 // Without this record, the agent keeps the module's objects when the Manifest is deleted.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
 	r := s.Records.Read(m)
-	// Once the deletion of an unmanaged module's Manifest has begun, the agent is already releasing the objects, so a
-	// later bundle cannot change it to a removal.
+	// After the deletion of an unmanaged module's Manifest has begun, the agent is already releasing the module's objects.
+	// A later bundle cannot make the agent delete them.
 	if r.Removal == m.UID && (r.Unmanaged == unmanaged || r.Unmanaged && !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (m agentMemory) observe(
 	return next
 }
 
-// keepRecord replaces the record with another copy's record.
+// keepRecord copies the record from another saved copy of the Manifest.
 func (r *savedManifest) keepRecord(from *savedManifest) {
 	delete(r.Annotations, v1beta2.AnnotationRecord)
 	text, has := from.Annotations[v1beta2.AnnotationRecord]
@@ -205,7 +205,7 @@ func (m agentMemory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manife
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():
-			// If no bundle is known, the bundle may have requested the removal, so keep the finalizer.
+			// If no bundle is known, an earlier bundle may have requested the removal, so keep the finalizer.
 			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) &&
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)

@@ -85,7 +85,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 				installed("keda", "1", deleted, recorded(other, record.Record{Removal: "1"})),
 			}, release: []string{"keda"}, keeps: 1,
 		},
-		"deleted Manifest with the removal of a former Manifest": {
+		"deleted Manifest with a previous Manifest's removal": {
 			memory: before, kyma: kyma,
 			live: []v1beta2.Manifest{
 				installed("keda", "2", deleted, recorded(own, record.Record{Removal: "1"})),

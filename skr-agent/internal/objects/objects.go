@@ -31,8 +31,8 @@ type Syncer struct {
 	Secrets *secrets.Reconciler
 	// Restorer records the Manifests that a bundle removes. If nil, they are not recorded.
 	Restorer *Restorer
-	// Records reads and writes the annotation on each Manifest with the record of the agent's work. The installer
-	// removes a module only if Records signed the removal in the record.
+	// Records reads and writes the record in each Manifest's annotation, which describes the agent's work on the Manifest.
+	// The installer removes a module only if Records signed the removal in the record.
 	Records record.Store
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error

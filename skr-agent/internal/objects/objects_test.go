@@ -212,7 +212,7 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 		map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
 		theirs)
 
-	// An older agent created the object without a field manager.
+	// Earlier agent versions sent requests without a field manager.
 	before := kyma.DeepCopy()
 	kyma.Labels["beta"] = "true"
 	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(defaultOwner)))

@@ -119,8 +119,8 @@ func (k *Restorer) UnremovedModules(b *bundle.Bundle) []string {
 	return k.memory.unremovedModules(b)
 }
 
-// readVersions returns a string with the names, UIDs and resource versions of the runtime's Kyma and Manifests. It
-// changes if any of them changes.
+// readVersions returns a string with the names, UIDs and resource versions of the runtime's Kyma and Manifests. The
+// string changes if one of these objects changes.
 func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	versions := []string{"seen"} // ensure that the result is not empty, even without objects
 	for i := range manifests {

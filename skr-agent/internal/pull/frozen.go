@@ -17,8 +17,8 @@ type rootCheck struct {
 // FrozenReason returns the reason why the last accepted bundle must not change module versions: the bundle expired, or
 // the newest root of trust would refuse it. It returns "" if the bundle can change versions.
 //
-// An upgrade can wait for a maintenance window. Without this check, it would start even if an operator has revoked the
-// bundle's key or a release key since the agent accepted the bundle.
+// An upgrade can wait for a maintenance window. Without this check, the upgrade would start even if an operator has
+// revoked the bundle's key or a release key since the agent accepted the bundle.
 func (p *Puller) FrozenReason(ctx context.Context) string {
 	if p.current == nil {
 		return ""

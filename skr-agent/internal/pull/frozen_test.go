@@ -29,7 +29,7 @@ func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 		"new epoch": {
 			func() { w.publishRoot(func(draft *trust.RootDraft) { draft.SetEpoch(old.Epoch + 1) }) }, "has epoch",
 		},
-		"floor above the agent's image": {
+		"minimum version above the agent's image": {
 			func() {
 				w.publishRoot(func(draft *trust.RootDraft) { draft.SetFloor("kyma-pull.dev/skr-agent", "9.0.0") })
 			},

@@ -203,7 +203,7 @@ func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
 
 // The former control plane announced a location. The next control plane, which an operator rebuilt after a theft of all
 // keys, uses the configured location.
-func TestReplacedControlPlaneLeavesNoLocation(t *testing.T) {
+func TestAgentIgnoresLocationFromFormerControlPlane(t *testing.T) {
 	m := newMoved(t)
 
 	m.settings.NextRegistry = nil

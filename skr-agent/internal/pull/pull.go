@@ -84,8 +84,8 @@ const (
 	// of trust that verified the last accepted bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the key in the Secret for the sequence of a sent report, as a decimal number. Later reports have
-	// sequences that are higher by less than maxUnsavedTime.
+	// stateReported is the key in the Secret for the sequence of a sent report, as a decimal number. The sequences of
+	// reports that were sent since then are less than maxUnsavedTime higher.
 	stateReported = "report-sequence"
 	// stateLocation is the key in the Secret for the current location (savedLocation). The Secret does not have this
 	// key while the agent uses the configured location.
@@ -96,7 +96,7 @@ const (
 )
 
 // ErrNotStored means that the runtime's API server did not store a newer bundle or a newer root of trust.
-var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
+var ErrNotStored = errors.New("cannot be stored in Secrets in " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
 func New(options Options) *Puller {

@@ -26,7 +26,7 @@ func TestReadingStateRequiresOnlyThePublicKey(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, newest, got.Digest)
 
-	t.Run("bundle of an older root after the registry moved", func(t *testing.T) {
+	t.Run("bundle that an older root verified, after the registry moved", func(t *testing.T) {
 		w.rotate()
 		w.puller.location.current = newPlace(t, "after.example/fleet")
 		require.NoError(t, w.puller.Save(t.Context()))
@@ -45,7 +45,7 @@ func TestReadingStateRequiresOnlyThePublicKey(t *testing.T) {
 		defer func() { from.Runtime = runtimeID }()
 		refused(t, refusal.WrongRuntime)
 	})
-	t.Run("state of another key", func(t *testing.T) {
+	t.Run("state signed with another key", func(t *testing.T) {
 		from.Key, err = newKey(t).PublicKey()
 		require.NoError(t, err)
 		defer func() { from.Key = public }()

@@ -44,7 +44,7 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 	for _, m := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
 		for _, c := range m.Evidence() {
 			if err := p.storeIfMissing(ctx, c.Digest, func() ([]byte, error) { return p.readProof(ctx, c) }); err != nil {
-				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
+				return fmt.Errorf("module %s: release proof: %w", m.Module, err)
 			}
 		}
 	}

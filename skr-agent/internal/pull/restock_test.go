@@ -36,7 +36,7 @@ func TestLostDocumentsAndProofsAreStoredAgain(t *testing.T) {
 	w.puller.current.State.Manifests = []bundle.Manifest{{Module: "keda", Release: []bundle.Content{c}}}
 
 	require.NoError(t, w.puller.Store.Prune(ctx, nil))
-	require.ErrorContains(t, w.puller.StageDocuments(ctx), "module keda: proof of release: ",
+	require.ErrorContains(t, w.puller.StageDocuments(ctx), "module keda: release proof: ",
 		"the registry does not contain the proof yet")
 	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
 	require.NoError(t, err)

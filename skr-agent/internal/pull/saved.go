@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxUnsavedTime limits how far sent reports' sequences are ahead of the saved sequence. During this time, the agent
-// does not save new reports' sequences, because sequences follow the clock.
+// maxUnsavedTime limits how far the sequence of a sent report can be ahead of the saved sequence. Sequences follow the
+// clock, so the agent saves a sequence at most once in this time.
 const maxUnsavedTime = time.Minute
 
 // annotationReporter is an annotation on StateSecret with the instance ID of the agent that sent the last report. It is
@@ -54,9 +54,9 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves a sent report's sequence and sender in the Secret, because the registry can be restored from an
+// SaveReported saves a sent report's sequence and sender in StateSecret, because the registry can be restored from an
 // older copy. It does not write other state, because another agent replica may have accepted a bundle. It sends no
-// request if the Secret already contains the sender and a sequence that is at most maxUnsavedTime behind.
+// request if StateSecret already contains the sender and a sequence less than maxUnsavedTime behind.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {
@@ -135,8 +135,8 @@ func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted
 	return accepted, err
 }
 
-// restoreMinimum restores the last accepted bundle's position, its epoch and sequence, if it is higher than the current
-// position. It does not restore the bundle itself. The agent then refuses older bundles.
+// restoreMinimum raises the current epoch and sequence to those of the last accepted bundle, so that the agent refuses
+// older bundles. It does not restore the bundle itself.
 func (p *Puller) restoreMinimum(state map[string][]byte) error {
 	accepted, err := p.readAccepted(state)
 	if err == nil && !p.isReplaced(accepted) && cmp.Or(

@@ -58,8 +58,8 @@ func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[stri
 	return s
 }
 
-// Continue fetches content for about this duration. done is true if it has tried to fetch all of it. problems contains
-// the error for each module with missing content. err is the error from listing the stored blobs.
+// Continue fetches content for about the given duration. done is true if it has tried to fetch all content. problems
+// contains the error for each module with missing content. err is the error from listing the stored blobs.
 func (s *Staging) Continue(
 	ctx context.Context, duration time.Duration,
 ) (problems map[string]error, done bool, err error) {

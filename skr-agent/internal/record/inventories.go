@@ -8,12 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Inventories contains the last inventory that the agent wrote for each Manifest. A client with write access to a
-// Manifest's status could otherwise remove entries, and the agent would not delete these objects. It is safe for
+// Inventories contains the last inventory that the agent wrote for each Manifest. Without it, a client with write
+// access to a Manifest's status could remove entries, and the agent would not delete these objects. It is safe for
 // concurrent use. A nil Inventories is empty.
 //
-// An inventory can contain objects that the agent has deleted or given to another module since. That is safe, because
-// the agent deletes only objects with their module's annotations.
+// Since the last write, the agent can have deleted objects in an inventory or given them to another module. That is
+// safe, because the agent deletes only objects with their module's annotations.
 type Inventories struct {
 	mu     sync.Mutex // guards byName
 	byName map[types.NamespacedName][]v1beta2.Resource

@@ -41,10 +41,10 @@ type Record struct {
 	// Inherited is a digest of the objects that the module inherited from lifecycle-manager. These objects are in the
 	// Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
 	Inherited string `json:"inherited,omitempty"`
-	// Removal is the Manifest's UID if the agent removes its module because a bundle requests it. If a Manifest without
-	// this value is deleted, its module stays installed and the agent restores the Manifest.
+	// Removal is the Manifest's UID if a bundle requests the removal of the Manifest's module. If a Manifest without this
+	// value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
-	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps its objects.
+	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps the module's objects.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Restoring is true on a restored Manifest until its inventory is complete again. The installer waits until then.
 	Restoring bool `json:"restoring,omitempty"`
@@ -70,8 +70,8 @@ type CompletedJobs struct {
 	Jobs []string `json:"jobs"`
 	// Pods contains the Pods without a controller as NAMESPACE/NAME.
 	Pods []string `json:"pods,omitempty"`
-	// Started contains the applied Jobs with a TTL that are not in Jobs, as NAMESPACE/NAME. It is complete until the
-	// version is applied completely.
+	// Started contains the applied Jobs with a TTL that are not in Jobs, as NAMESPACE/NAME. The agent stops adding Jobs
+	// after it has applied the version completely.
 	Started []string `json:"started,omitempty"`
 }
 

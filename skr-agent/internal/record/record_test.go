@@ -160,7 +160,7 @@ func TestDigestOfRequestedVersionIsStable(t *testing.T) {
 	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", RequestedVersion(m).Digest)
 }
 
-func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
+func TestConcurrentChangesToARecordAreKept(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1beta2.AddToScheme(scheme))
 	m, requests := manifest(), 0

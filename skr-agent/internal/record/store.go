@@ -25,8 +25,8 @@ type Store struct {
 	Revisions *Revisions
 }
 
-// Read returns a Manifest's record. Without a valid signature, or if the record is an earlier one, the record contains
-// only the parts that restrict the agent.
+// Read returns a Manifest's record. If the record has no valid signature, or if another client restored an earlier
+// record, Read returns only the parts that restrict the agent.
 func (b Store) Read(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
@@ -109,8 +109,8 @@ func (b Store) Set(m *v1beta2.Manifest, r Record) error {
 	return nil
 }
 
-// maxUpdates limits Update's attempts. Each attempt after the first reads the Manifest again, because the copy was
-// outdated.
+// maxUpdates limits Update's attempts. Each attempt after the first reads the Manifest again, because the previous copy
+// was outdated.
 const maxUpdates = 4
 
 // Update changes a Manifest's record in the cluster and in m, with one request. It sends no request if the record stays
@@ -187,8 +187,8 @@ type Revisions struct {
 }
 
 // revision is a revision of a record. version is the resource version of the Manifest that contained the revision, or
-// empty if it is unknown. A Manifest with an older resource version can have an older record, because caches are
-// delayed.
+// empty if it is unknown. A cached Manifest with a resource version older than this can have an older record, because
+// caches are delayed.
 type revision struct {
 	number  int64
 	version string

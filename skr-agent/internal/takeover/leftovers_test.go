@@ -34,11 +34,11 @@ func TestLeftoversAreRecognizedByTheirMarks(t *testing.T) {
 		"label of another tool": {
 			metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false,
 		},
-		"mark of a Manifest in the runtime": {
+		"annotation owned-by with a Manifest in the runtime": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false,
 		},
-		"mark of lifecycle-manager for a module": {
+		"lifecycle-manager's owner annotation for a module": {
 			metav1.ObjectMeta{Labels: kymas,
 				Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false,
 		},

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The expected marks come from objects that lifecycle-manager wrote, see integration/landscape/recorded.
-func TestMarksMatchLifecycleManager(t *testing.T) {
+// The expected owner annotations come from objects that lifecycle-manager wrote, see integration/landscape/recorded.
+func TestOwnerAnnotationsMatchLifecycleManager(t *testing.T) {
 	for module, mark := range map[string]string{
 		"scaler": "kcp-system/one-scaler-3258028532",
 		"guard":  "kcp-system/one-guard-2502733710",
@@ -36,15 +36,15 @@ func TestModuleOfLifecycleManagerIsFoundByExactMark(t *testing.T) {
 		marked, module string
 		want           bool
 	}{
-		"mark of the module":                      {mark(kyma, "keda"), "keda", true},
+		"owner annotation of the module":          {mark(kyma, "keda"), "keda", true},
 		"longer module name with the same suffix": {mark(kyma, "api-gateway"), "gateway", false},
 		"longer module name with the same prefix": {mark(kyma, "gateway-api"), "gateway", false},
 		"Kyma with the name of the module":        {mark("kcp-system/gateway", "keda"), "gateway", false},
-		"same module of another Kyma":             {mark("kcp-system/other", "keda"), "keda", false},
-		"mark with another namespace":             {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
+		"same module in another Kyma":             {mark("kcp-system/other", "keda"), "keda", false},
+		"annotation with another namespace":       {"tenant" + mark(kyma, "keda")[len("kcp-system"):], "keda", false},
 		"truncated name of the module":            {mark(kyma, long), long, true},
 		"truncated name of another module":        {mark(kyma, long), "application-connector", false},
-		"object without a mark":                   {"", "keda", false},
+		"object without an owner annotation":      {"", "keda", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

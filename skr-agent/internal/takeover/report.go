@@ -122,8 +122,8 @@ func adoptedModules(facts Facts) (modules []string, why string) {
 }
 
 // isAdopted reports whether a Manifest's inventory contains these inherited objects and a module version was applied
-// completely. The control plane then removes the module from lifecycle-manager. Therefore, only the signed record
-// counts, because other clients could write an unsigned one.
+// completely. The control plane removes an adopted module from lifecycle-manager. Therefore, isAdopted uses only the
+// signed record: other clients could write an unsigned record.
 func isAdopted(
 	m *v1beta2.Manifest, inherited []bundle.ObjectRef, read func(*v1beta2.Manifest) record.Record,
 ) bool {

@@ -2,8 +2,8 @@
 // watchers. Its output is the changed objects for the report.
 //
 // Each watcher has one watch with at most maxObjects objects. A watch stores a name and a fingerprint for each object.
-// It does not report the objects that exist at its start. It reports an object that gains or loses the watched labels
-// as changed. If the API server does not serve a kind, the watch retries.
+// It does not report the objects that exist at its start. If an object gains or loses the watched labels, the watch
+// reports the object as changed. If the API server does not serve a kind, the watch retries.
 package watch
 
 import (
@@ -35,7 +35,7 @@ type Watches struct {
 	objects  dynamic.Interface
 	// limit is the maximum number of objects in one watch.
 	limit int
-	// ctx stops all watches when it ends. The watches call wake after changes. Start sets both fields.
+	// All watches stop when ctx ends. The watches call wake after changes. Start sets both fields.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
@@ -223,7 +223,7 @@ func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflect
 	case apierrors.IsForbidden(err):
 		w.recordChange(one, func() {
 			one.trouble = fmt.Sprintf(
-				"the agent is not allowed to list and watch %s: add this right to its ClusterRole",
+				"the agent is not allowed to list and watch %s: add this permission to its ClusterRole",
 				one.GVR().GroupResource())
 		})
 	default:

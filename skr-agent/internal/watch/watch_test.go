@@ -63,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// allow permits the agent to watch resources of the core group.
+// allow permits the agent to watch resources in the core group.
 func (w *world) allow(resources ...string) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{

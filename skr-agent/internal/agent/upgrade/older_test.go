@@ -71,7 +71,7 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 			Target{tagged("1.2.0", "c"), "54501714-dirty", never},
 			"",
 		},
-		"image of a commit that contains only digits": {
+		"image built from a commit that contains only digits": {
 			Snapshot{State: State{TemplateImage: pin("b")}},
 			Target{tagged("12345678", "c"), "54501714.0.0", never},
 			"",

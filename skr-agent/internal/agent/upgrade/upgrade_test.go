@@ -80,7 +80,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			well:  Trial,
 			want:  State{TemplateImage: "c", ProvenImage: "c"},
 		},
-		"failed image of the bundle stays recorded when the chart's image proves itself": {
+		"bundle's failed image stays recorded when the chart's image proves itself": {
 			known:  Snapshot{State: State{TemplateImage: "chart", ProvenImage: "a", FailedImage: "b"}, RunningImage: "chart"},
 			wanted: "b", well: Trial,
 			want: State{TemplateImage: "chart", ProvenImage: "chart", FailedImage: "b"},
@@ -148,19 +148,19 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 			wanted: "b", well: Trial - 1,
 			want: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1},
 		},
-		"undecided image of the chart is tried again": {
+		"chart's undecided image is tried again": {
 			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "chart", Trials: 2},
 				RunningImage: "a"}, well: Trial,
 			want: State{TemplateImage: "chart", ProvenImage: "a", UndecidedImage: "chart", Trials: 2, FormerDigests: "a"},
 		},
-		"undecided image that the bundle no longer requests is not tried again": {
+		"undecided image that the bundle does not request is not tried again": {
 			known: Snapshot{
 				State:        State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1, RequestedImage: "b"},
 				RunningImage: "a",
 			}, well: Trial,
 			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
-		"undecided image of the chart is tried again after a request of a bundle for another image": {
+		"chart's undecided image is tried again after a bundle requested another image": {
 			known: Snapshot{
 				State:        State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "chart", Trials: 1, RequestedImage: "a"},
 				RunningImage: "a",
@@ -192,7 +192,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		"first image stays at the deadline without a predecessor": {
 			known: Snapshot{State: State{TemplateImage: "a"}, RunningImage: "a"}, overdue: true, want: State{TemplateImage: "a"},
 		},
-		"deadline of the old agent does not roll back the new image": {
+		"old agent's deadline does not roll back the new image": {
 			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a"}, RunningImage: "a"}, overdue: true,
 			want: State{TemplateImage: "b", ProvenImage: "a"},
 		},

@@ -1,9 +1,9 @@
-// Package autonomy lets a runtime select modules itself while the control plane does not respond. Its input is the
-// last accepted bundle, the runtime's Kyma and the installed modules. Its output is the bundle with the selected
-// modules. The package is pure.
+// Package autonomy lets a runtime select modules itself while the control plane does not respond. Its input is the last
+// accepted bundle, the runtime's Kyma and the installed modules. Its output is the bundle with the selected modules.
+// The package is pure.
 //
 // The runtime does not resolve versions. It selects from offers, which are module versions that the control plane
-// resolved and signed. A selection never downgrades a module. Only a signed rollback does.
+// resolved and signed. A selection never downgrades a module. Only a signed rollback can downgrade a module.
 package autonomy
 
 import (

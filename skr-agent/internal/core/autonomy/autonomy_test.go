@@ -137,7 +137,7 @@ func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 			`keda@1.7.0; watcher@1.0.0; ! module moon: the last accepted bundle has no offer for channel "regular"; waiting for the control plane; removes [gone]; decided []`,
 		},
 		"module removed": {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
-		"module to be removed requested again": {
+		"module that the bundle removes is requested again": {
 			[]v1beta2.Module{keda, module("gone", "")},
 			"gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]",
 		},
@@ -204,7 +204,7 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 		"no autonomy in the settings": {off, wish}, "bundle includes the request": {lastBundle(), answered},
 		"no Kyma": {lastBundle(), nil}, "Kyma being deleted": {lastBundle(), deleted},
 		"bundle that deletes the runtime's modules": {farewell, wish},
-		"bundle of a takeover":                      {taken, wish}, "no bundle": {nil, wish},
+		"bundle for a takeover":                     {taken, wish}, "no bundle": {nil, wish},
 	} {
 		if got := Apply(c.b, c.kyma, nil); got.Bundle != c.b || len(got.SelectedModules) != 0 {
 			t.Errorf("%s: got %+v, want the unchanged bundle", name, got)
@@ -241,7 +241,7 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 		"Kyma requests the bundle's versions again": {nil, answered.Modules, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
 				"the last accepted bundle has 1.7.0, which is older; removes [gone]; decided [keda]"},
-		"older channel requested": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
+		"channel with an older version requested": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays +
 				`channel "old" has 1.6.0, which is older; removes [gone]; decided [keda]`},
 		"channel without an offer requested": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
@@ -264,10 +264,10 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 		"rollback in the statement": {func(b *bundle.Bundle) {
 			b.Statement.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
 		}, answered.Modules, installed("keda@1.8.0"), "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"chosen module no longer requested": {nil, answered.Modules,
+		"chosen module not requested anymore": {nil, answered.Modules,
 			installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided [nats]"},
-		"all modules no longer requested": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
+		"no module requested anymore": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"watcher@1.0.0; removes [gone keda nats]; decided [keda nats]"},
 		"module without an offer stays": {nil, answered.Modules,
 			installed("keda@1.7.0", "stray@1.0.0"),

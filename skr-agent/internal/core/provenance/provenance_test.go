@@ -107,7 +107,7 @@ func TestObjectIsTracedToBundleAndKey(t *testing.T) {
 			markedAs(config, "kyma-system/mail"), []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false,
 			false,
 		},
-		"Manifest of the bundle": {
+		"Manifest from the bundle": {
 			Object{Group: v1beta2.Group, Kind: "Manifest", Namespace: "kyma-system", Name: "keda"},
 			[]v1beta2.Manifest{manifest("keda")}, false, false,
 		},

@@ -220,7 +220,8 @@ func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	}
 }
 
-// The agent must not shorten a long controller name to an empty one.
+// An empty controller name matches ModuleTemplates with any controller name, so the agent must not shorten a long name
+// to an empty name.
 func TestLongControllerNameMatchesNoController(t *testing.T) {
 	facts := manyModules(1, 0, 0)
 	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)

@@ -109,8 +109,8 @@ func modules(facts Facts) []bundle.ReportedModule {
 }
 
 // missingModules returns the bundle's modules that have no Manifest, for example because a user deleted the Manifest
-// CRD. Without them, a control plane that was restored from a backup could not learn their versions, and would publish
-// older ones.
+// CRD. If the report did not contain the versions of these modules, a control plane that was restored from a backup
+// would publish older versions.
 func missingModules(b *bundle.Bundle, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if b == nil || b.State.Takeover != "" {
 		return nil // during a takeover, lifecycle-manager can still own the Manifests
@@ -128,8 +128,8 @@ func missingModules(b *bundle.Bundle, reported []bundle.ReportedModule) (all []b
 	return all
 }
 
-// unremovedModules returns the modules without a Manifest whose removal is requested but has not begun. Without them,
-// the control plane would consider the removal complete.
+// unremovedModules returns the modules without a Manifest whose removal is requested but has not begun. If the report
+// did not contain these modules, the control plane would consider the removal complete.
 func unremovedModules(names []string, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	for _, name := range names {
 		if !slices.ContainsFunc(reported, func(r bundle.ReportedModule) bool { return r.Name == name }) {

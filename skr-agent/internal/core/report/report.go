@@ -57,7 +57,7 @@ type Facts struct {
 	EnrollmentProblem string
 	// RegistryProblem is the error from reading bundles from the registry. It is empty if the registry is available.
 	RegistryProblem string
-	// AgentProblem is the reason why the agent does not run the bundle's image, or empty if it runs this image.
+	// AgentProblem is the reason why the agent does not run the bundle's image, or empty if the agent runs this image.
 	AgentProblem string
 	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
@@ -157,7 +157,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	for _, c := range []struct{ kind, wrong, right, trouble, good string }{
 		{
 			v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem,
-			"the agent runs the image of the bundle",
+			"the agent runs the image from the bundle",
 		},
 		{
 			v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable,

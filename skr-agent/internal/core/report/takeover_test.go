@@ -71,7 +71,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			bundle.TakeoverAdopt, Facts{Manifests: manifest(inherited, metav1.ConditionTrue)}, false, nil, 0,
 			"(Manifest keda) is not adopted: waits for a pod",
 		},
-		"objects of an earlier list": {
+		"objects from an earlier list": {
 			bundle.TakeoverAdopt, Facts{Manifests: signed("sha256:earlier", metav1.ConditionTrue)}, false, nil, 0,
 			"(Manifest keda) is not adopted: waits for a pod",
 		},
@@ -86,7 +86,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			bundle.TakeoverClean, Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, true, nil, 1,
 			"",
 		},
-		"phase of another bundle completed": {
+		"phase in another bundle completed": {
 			bundle.TakeoverClean, Facts{PhaseDone: "sha256:another"}, false, nil, 0, "the phase is in progress",
 		},
 		"removal of leftovers forbidden": {
@@ -146,7 +146,7 @@ func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
 	}
 }
 
-func TestConditionsOfLifecycleManagerAreRemoved(t *testing.T) {
+func TestLifecycleManagerConditionsAreRemoved(t *testing.T) {
 	before := v1beta2.KymaStatus{
 		Conditions: []metav1.Condition{{Type: "CRDsSync"}, {Type: "SKRImagePullSecretSync"}, {Type: "SomebodyElses"}},
 	}

@@ -2,10 +2,10 @@
 // round. It does not perform I/O or read a clock. The agent calls Decide, executes the action, adds the result to
 // Facts, and calls Decide again until the action is End. Then it calls Finish.
 //
-// A round has four parts. First, a new process reads the state of the previous one. Second, the agent polls the
+// A round has four parts. First, a new process reads the state of the previous process. Second, the agent polls the
 // registry if a poll is due. Third, it restores its own objects. Last, it applies the last accepted bundle and sends a
-// report. A failed part does not prevent the next one, unless the agent could accept an older bundle or apply a bundle
-// without its content.
+// report. After a failed part, the round continues with the next part. It ends only if the agent could otherwise accept
+// a bundle older than the last accepted one, or apply a bundle without its content.
 package round
 
 import "time"
@@ -95,7 +95,7 @@ const (
 type Memory struct {
 	// NextPoll is when the next poll is due. NextDefinitions is when the agent's CRDs are checked next.
 	NextPoll, NextDefinitions time.Time
-	// IsPostponed is true if a round that polled could not apply the bundle completely.
+	// IsPostponed is true if a round polled the registry but could not apply the bundle completely.
 	IsPostponed bool
 	// IsProven is true after the agent's image ran for one minute without a failure.
 	IsProven bool

@@ -1,8 +1,8 @@
 // Package account reads and writes module objects with each module account's permissions.
 //
-// Its methods send requests and return the results. They decide only about API versions: an object is read, listed and
-// deleted in any version that works. The functions for errors distinguish a mistake in the module, a missing permission
-// and a temporary API server problem.
+// Its methods send requests and return the results. The only decision of the methods is the API version: they read,
+// list and delete an object in any version that works. The functions for errors distinguish a mistake in the module, a
+// missing permission and a temporary API server problem.
 package account
 
 import (

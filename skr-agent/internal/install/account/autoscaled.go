@@ -80,8 +80,9 @@ func (a *Account) listServed(
 	return list.Items, nil
 }
 
-// scalesToZero reports whether an autoscaler can keep a workload at zero replicas. It can if its minimum is 0, or if
-// KEDA manages it, because KEDA itself scales workloads to zero. Other autoscalers ignore a workload without replicas.
+// scalesToZero reports whether an autoscaler can keep a workload at zero replicas. An autoscaler can do so if its
+// minimum is 0, or if KEDA manages the autoscaler, because KEDA itself scales workloads to zero. Other autoscalers
+// ignore a workload without replicas.
 //
 // Source: Kubernetes documentation, "Horizontal Pod Autoscaling"; KEDA documentation, "Scaling Deployments".
 func scalesToZero(hpa *unstructured.Unstructured) bool {

@@ -20,7 +20,7 @@ import (
 )
 
 // Contents returns a few object names from a namespace. It ignores objects that Kubernetes creates automatically, and
-// objects with a controller in the namespace. If a kind cannot be listed, the result contains a message.
+// objects whose controller is in the namespace. If a kind cannot be listed, the result contains a message.
 func (a *Account) Contents(ctx context.Context, namespace string) ([]string, error) {
 	lists, err := a.discovery.ServerPreferredResources()
 	var found []string

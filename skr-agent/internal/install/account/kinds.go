@@ -117,8 +117,8 @@ func (a *Account) ListError(ctx context.Context, r v1beta2.Resource) error {
 }
 
 // Hidden returns the reason why an object may still exist although its kind is not served: its CRD serves no version,
-// or its aggregated API is not available. It returns "" if the kind does not exist, or if its CRD or APIService is in
-// removed.
+// or its aggregated API is not available. It returns "" if the kind does not exist, or if removed contains its CRD or
+// APIService.
 func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	if why, err := a.unavailableServer(ctx, r, removed); why != "" || err != nil {
 		return why, err

@@ -65,8 +65,9 @@ func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
 	}
 }
 
-// shrink keeps only the parts of an object that drift detection needs, before the informer caches it. The author of an
-// object with the label managed-by chooses its annotations, so shrink copies none of them except a valid owner.
+// shrink keeps only the parts of an object that drift detection needs, before the informer caches the object. Any
+// client can create objects with the label managed-by and many annotations, so shrink copies only the annotation with a
+// valid owner.
 func (w *Watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -162,8 +163,8 @@ func (w *Watches) requestCheck(obj any) {
 	}
 }
 
-// ownerOf returns the Manifest in an object's annotation owned-by. The result is false for other values, which only
-// other clients write: all Manifests are in one namespace, and their names have a limited length.
+// ownerOf returns the Manifest in an object's annotation owned-by. It returns false for an invalid value. Only other
+// clients write invalid values: all Manifests are in one namespace, and their names have a limited length.
 func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
 	namespace, name, _ := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
 	valid := namespace == v1beta2.RuntimeNamespace && name != "" &&

@@ -28,7 +28,8 @@ type kindWatch struct {
 const outdatedAfterFailure = 2 * time.Minute
 
 // handleError handles an informer error. It does not log errors that are expected while a CRD is being deleted or
-// restored, or because of a missing permission. It returns true once if the API server stopped serving the version.
+// restored, or because of a missing permission. unserved is true for the first error that shows that the API server
+// stopped serving the version.
 func (w *kindWatch) handleError(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
 	var refused *apierrors.StatusError
 	switch {
@@ -46,7 +47,8 @@ func (w *kindWatch) handleError(ctx context.Context, r *cache.Reflector, err err
 // server can fail to serve a version for a moment.
 const maxUnservedFailures = 3
 
-// becameUnserved records a failure. It returns true once if the API server has stopped serving the watched version.
+// becameUnserved records a failure. It returns true for the first failure that shows that the API server stopped
+// serving the watched version.
 func (w *kindWatch) becameUnserved(err error, now time.Time) bool {
 	before := w.lastFailure.Swap(now.UnixNano())
 	if now.Sub(time.Unix(0, before)) > outdatedAfterFailure {

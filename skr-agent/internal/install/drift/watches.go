@@ -42,8 +42,8 @@ const (
 // Watches reports changes to applied objects. It runs one metadata informer per kind for objects with the label
 // managed-by, and keeps each object's name, owner and fingerprint.
 //
-// The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a field
-// of the agent. It shows all drift, even for kinds without a generation.
+// The fingerprint covers the agent's entry in managedFields. This entry changes if another client changes or removes
+// one of the agent's fields. The fingerprint therefore shows all drift, even for kinds without a generation.
 type Watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper

@@ -36,11 +36,11 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}
 	if own, sure := w.AppliedFields(web); !sure || own.fields != "others" {
-		t.Errorf("another object with the same name: got %+v, sure %t, want the fields of the watch", own, sure)
+		t.Errorf("another object with the same name: got %+v, sure %t, want the fields in the watch", own, sure)
 	}
 	w.recordApply(k, appliedState{"second", "9", Fields{"ours", "2"}})
 	if own, _ := w.AppliedFields(web); own.fields != "ours" {
-		t.Errorf("applied object: got %+v, want the fields of the apply", own)
+		t.Errorf("applied object: got %+v, want the fields after the apply", own)
 	}
 	before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", UID: "first"}}
 	w.handler(deployment).OnDelete(before)
@@ -57,11 +57,11 @@ func TestTenantCannotFillCacheOfWatches(t *testing.T) {
 	w := New(nil, nil, "agent")
 	long := strings.Repeat("a", 250<<10)
 	for name, annotations := range map[string]map[string]string{
-		"long owner":                  {v1beta2.AnnotationOwnedBy: "kyma-system/" + long},
-		"annotations of the cache":    {annotationFields: long, annotationAt: long, annotationDone: long},
-		"another long annotation":     {"example.org/note": long},
-		"owner in another namespace":  {v1beta2.AnnotationOwnedBy: "theirs/" + strings.Repeat("a", 253)},
-		"owner with a name of no use": {v1beta2.AnnotationOwnedBy: "kyma-system/"},
+		"long owner":                 {v1beta2.AnnotationOwnedBy: "kyma-system/" + long},
+		"annotations of the cache":   {annotationFields: long, annotationAt: long, annotationDone: long},
+		"another long annotation":    {"example.org/note": long},
+		"owner in another namespace": {v1beta2.AnnotationOwnedBy: "theirs/" + strings.Repeat("a", 253)},
+		"owner with an empty name":   {v1beta2.AnnotationOwnedBy: "kyma-system/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hostile := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

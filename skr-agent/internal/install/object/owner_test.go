@@ -19,20 +19,20 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 		owned, asDefaultCR  bool
 		managers            []metav1.ManagedFieldsEntry
 	}{
-		"object without a mark or label": {nil, nil, false, false, nil},
-		"mark of this Manifest": {
+		"object without an annotation or label": {nil, nil, false, false, nil},
+		"owned-by names this Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/keda"}, nil, true, true, nil,
 		},
-		"mark of another Manifest": {
+		"owned-by names another Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other"}, nil, false, false, nil,
 		},
-		"annotation adopt with this Manifest": {
+		"adopt names this Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, true, nil,
 		},
-		"annotation adopt with another Manifest": {
+		"adopt names another Manifest": {
 			map[string]string{v1beta2.AnnotationAdopt: "kyma-system/keda-2"}, nil, false, false, nil,
 		},
-		"mark of another Manifest, and annotation adopt with this Manifest": {
+		"owned-by names another Manifest, and adopt names this Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/other",
 				v1beta2.AnnotationAdopt: "kyma-system/keda"}, nil, true, false, nil,
 		},
@@ -42,32 +42,32 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 		"object of another module after it became unmanaged": {
 			nil, map[string]string{v1beta2.LabelModuleName: "other", v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"lifecycle-manager's mark": {
+		"lifecycle-manager's previous annotation": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, true, true, nil,
 		},
-		"lifecycle-manager's current mark": {
+		"lifecycle-manager's current annotation": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, true, true, nil,
 		},
-		"lifecycle-manager's current mark for another module": {
+		"lifecycle-manager's current annotation for another module": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-istio-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"lifecycle-manager's mark, and the mark of another Manifest": {
+		"lifecycle-manager's annotation, and owned-by names another Manifest": {
 			map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/default-keda-123",
 				v1beta2.AnnotationOwnedBy: "kyma-system/other"}, map[string]string{v1beta2.LabelManagedBy: "kyma"},
 			false, false, nil,
 		},
-		"lifecycle-manager's mark, and the label of its older versions": {
+		"lifecycle-manager's previous annotation and label": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "declarative-v2"}, true, true, nil,
 		},
-		"lifecycle-manager's mark for another module": {
+		"lifecycle-manager's previous annotation for another module": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-kedas-123"},
 			map[string]string{v1beta2.LabelManagedBy: "kyma"}, false, false, nil,
 		},
-		"lifecycle-manager's mark without a label": {
+		"lifecycle-manager's previous annotation without a label": {
 			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"}, nil, false, false, nil,
 		},
 		"default CR with lifecycle-manager's label": {
@@ -92,7 +92,7 @@ func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 			nil, map[string]string{v1beta2.LabelModuleName: "other"}, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, ""),
 		},
-		"user's object with a status of lifecycle-manager": {
+		"user's object with a status that lifecycle-manager wrote": {
 			nil, nil, false, false,
 			wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationUpdate, "status"),
 		},

@@ -129,9 +129,11 @@ func (p *Plan) PendingMoves() []string {
 		owner := p.Yielded[k]
 		switch {
 		case move.To != "" && owner == "":
-			texts = append(texts, fmt.Sprintf("%s moves to module %s once its version contains the object", k, move.To))
+			texts = append(texts,
+				fmt.Sprintf("%s moves to module %s once that module's version contains the object", k, move.To))
 		case move.From != "" && owner != "":
-			texts = append(texts, fmt.Sprintf("%s moves from module %s once its version releases the object", k, move.From))
+			texts = append(texts,
+				fmt.Sprintf("%s moves from module %s once that module's version releases the object", k, move.From))
 		}
 	}
 	slices.Sort(texts)

@@ -54,7 +54,7 @@ func TestVersionsOfTwoModulesDecideTheOwner(t *testing.T) {
 		"both modules give the object away":             {"moves-to=b", "moves-to=a", true, true},
 		"both modules take the object from each other":  {"moves-from=b", "moves-from=a", true, true},
 		"previous owner names itself":                   {"moves-to=a", plainObject, true, true},
-		"move that the next owner declares in reverse":  {"moves-to=b", "moves-to=c", false, true},
+		"next owner declares a move to a third module":  {"moves-to=b", "moves-to=c", false, true},
 		"previous owner is rolled back with annotation": {plainObject, "moves-from=a", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,12 +82,12 @@ func TestYieldedObjectIsPrunedFromTheInventoryOnly(t *testing.T) {
 	require.Empty(t, p.PendingMoves())
 
 	p, _ = claimsOf(t, "a", "moves-to=b")
-	require.Equal(t, []string{"CustomResourceDefinition samples.example.kyma-project.io moves to module b once its " +
-		"version contains the object"}, p.PendingMoves())
+	require.Equal(t, []string{"CustomResourceDefinition samples.example.kyma-project.io moves to module b once " +
+		"that module's version contains the object"}, p.PendingMoves())
 	require.Equal(t, []string{"b"}, p.Moves.Modules())
 	p, b = claimsOf(t, "b", "moves-from=a")
 	_, a = claimsOf(t, "a", plainObject)
 	p.Yield(Yields(b, []Claims{a}), nil)
-	require.Equal(t, []string{"CustomResourceDefinition samples.example.kyma-project.io moves from module a once its " +
-		"version releases the object"}, p.PendingMoves())
+	require.Equal(t, []string{"CustomResourceDefinition samples.example.kyma-project.io moves from module a once " +
+		"that module's version releases the object"}, p.PendingMoves())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// RemovalStages returns the objects in stages for the removal. All objects in a stage must be deleted before the next
+// RemovalStages divides the objects into stages for the removal. All objects in a stage must be deleted before the next
 // stage: webhooks; custom resources, whose finalizers need the operator; workloads and other objects; CRDs; RBAC;
 // namespaces.
 func RemovalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {

@@ -45,7 +45,7 @@ func TestModuleStateIsMostSevereState(t *testing.T) {
 		},
 		"CR without a status": {[]Observation{cr("a", "")}, v1beta2.StateReady, ""},
 		"CR with state Ready": {[]Observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
-		"CR with state Ready of an older generation": {
+		"CR with state Ready for an older generation": {
 			[]Observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
 			"A a: its controller has not observed",
 		},
@@ -81,7 +81,7 @@ func TestModuleStateIsMostSevereState(t *testing.T) {
 }
 
 // Reports contain messages from the modules' objects, and anyone with read access to the registry can read reports.
-func TestModuleStateContainsNoSecretsOfObjects(t *testing.T) {
+func TestModuleStateContainsNoSecretsFromObjects(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	see := func(yaml string, checks ...v1beta2.CustomStateCheck) []Observation {
 		o := contenttest.Object(t, yaml)
@@ -96,7 +96,7 @@ func TestModuleStateContainsNoSecretsOfObjects(t *testing.T) {
 			`status: {conditions: [{type: Stalled, status: "True", message: "token: ` + secret + `"}]}`),
 		"field of a custom state check": see(cr+"status: {token: "+secret+"}",
 			v1beta2.CustomStateCheck{JSONPath: "status.token", Value: "x", MappedState: v1beta2.StateReady}),
-		"error of the API server": {
+		"error from the API server": {
 			{Key: guard.Key{Kind: "A", Name: "db-token"}, Unreadable: "authorization: Bearer " + secret},
 		},
 	} {
