@@ -253,7 +253,7 @@ func TestTimeOfLastAcceptedBundleNeverDecreases(t *testing.T) {
 	}
 }
 
-func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
+func TestAdoptAcceptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)

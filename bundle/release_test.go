@@ -427,7 +427,7 @@ func TestChartIsInstalledWithItsReleasedValues(t *testing.T) {
 	}
 }
 
-func TestReleaseOfManifestWithoutProofsIsNotAccepted(t *testing.T) {
+func TestManifestWithoutProofsCannotProveItsRelease(t *testing.T) {
 	good := Manifest{Module: "keda", Component: "makers.example/keda", Release: []Content{{Name: "release"}}}
 	if !good.CanProveRelease() {
 		t.Error("a released manifest is refused")

@@ -224,7 +224,7 @@ func TestErrorForALongReportFieldContainsItsLength(t *testing.T) {
 	}
 }
 
-func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
+func TestReasonsFromALaterVersionAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	report := sampleReport()
 	report.Modules[0].Reason, report.Secrets = "Later", &ReportedSecrets{Revision: "1", Reason: "Later2", Trouble: "x"}

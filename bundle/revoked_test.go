@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestBundlesOfRevokedKeysAreRefused(t *testing.T) {
+func TestBundlesSignedWithRevokedKeysAreRefused(t *testing.T) {
 	m := trusttest.NewRootFixture(t)
 	first, replacement := m.First(), trusttest.NewSigner(t)
 	second, err := first.Next(m.After(first, func(d *trust.RootDraft) {

@@ -126,7 +126,7 @@ func TestValuesBeyondALimitAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
+func TestValueAnnotationsAreParsedStrictly(t *testing.T) {
 	for name, c := range map[string]struct{ text, wrong string }{
 		"object of strings":          {`{"region":"eu","zone":"a"}`, ""},
 		"empty text":                 {"", ""},

@@ -65,7 +65,7 @@ func TestResourcesWithTheSameNameNeedDistinctIdentities(t *testing.T) {
 	}
 }
 
-func TestArchivesOfTheOfficialOCMToolAreDecoded(t *testing.T) {
+func TestArchivesFromTheOfficialOCMToolAreDecoded(t *testing.T) {
 	archives, err := filepath.Glob(filepath.FromSlash(realworld + "/ctf/*/artifact-index.json"))
 	if err != nil || len(archives) == 0 {
 		t.Skip("shared/realworld/ctf not found next to this checkout")

@@ -214,7 +214,7 @@ func TestErrorForAnInvalidDescriptorNamesTheField(t *testing.T) {
 	}
 }
 
-func TestResourceIsFoundByAUniqueName(t *testing.T) {
+func TestResourceIsFoundOnlyByAUniqueName(t *testing.T) {
 	d, err := Decode(
 		[]byte(good + local("raw", "") + local("tool", ", extraIdentity: {os: linux}") +
 			local("tool", ", extraIdentity: {os: windows}")))
@@ -332,7 +332,7 @@ func TestDescriptorIsReadFromALayer(t *testing.T) {
 	}
 }
 
-func TestDescriptorsOfTheOCMCLIAreDecoded(t *testing.T) {
+func TestDescriptorsFromTheOCMCLIAreDecoded(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld not found next to this checkout")
 	}

@@ -117,7 +117,7 @@ func ecdsaKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestSignaturesOfATrustedKeyAreValid(t *testing.T) {
+func TestSignaturesWithATrustedKeyAreValid(t *testing.T) {
 	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey, &pairs()[0].PublicKey}}
 	for hash := range hashNames {
 		for _, algorithm := range []string{AlgorithmPKCS1, AlgorithmPSS} {

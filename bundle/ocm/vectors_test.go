@@ -92,7 +92,7 @@ func TestNormalizationMatchesTheOfficialOCMTool(t *testing.T) {
 	})
 }
 
-func TestSignaturesOfTheOfficialOCMToolVerify(t *testing.T) {
+func TestSignaturesFromTheOfficialOCMToolAreValid(t *testing.T) {
 	plain := vector(t, "ocm-vectors/rsa_plain.pub")
 	root := vector(t, "ocm-vectors/root.cert")
 	for _, c := range []struct{ archive, component, key string }{
@@ -137,7 +137,7 @@ func TestSignaturesOfTheOfficialOCMToolVerify(t *testing.T) {
 	}
 }
 
-func TestChartOfTheOfficialOCMToolIsAnArtifactSet(t *testing.T) {
+func TestChartFromTheOfficialOCMToolIsAnArtifactSet(t *testing.T) {
 	const chart = "ctf/podinfo-6.14.1-signed/blobs/sha256.969afa22ed752325500403982491ab5c89ea7241b06c6bc1c7e60b5004330231"
 	data := vector(t, chart)
 	set, err := OpenArtifactSet(data)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestErrorDetailsOfARegistryAreShownAsText(t *testing.T) {
+func TestRegistryErrorDetailsAreShownAsText(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"errors":[{"code":"DENIED","message":"access is denied","detail":[{"Type":"repository","Action":"push"}]}]}`: `denied: access is denied: [{"Type":"repository","Action":"push"}]`,
 		`{"errors":[{"code":"DENIED","message":"access is denied","detail":"at noon"}]}`:                               "denied: access is denied: at noon",

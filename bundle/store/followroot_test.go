@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
+func TestRootChainIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewRootFixture(t)
 	first := m.First()
 	place, err := Open(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)

@@ -114,7 +114,7 @@ func TestFailingCredentialHelperIsNamed(t *testing.T) {
 	})
 }
 
-func TestIdentityTokenOfHelperIsUsed(t *testing.T) {
+func TestIdentityTokenFromHelperIsUsed(t *testing.T) {
 	writeHelpers(t, map[string]string{"token": `echo '{"Username":"<token>","Secret":"refresh"}'`})
 	found, err := runHelper(t.Context(), "token", "h.example", time.Minute)
 	if err != nil || found.RefreshToken != "refresh" || found.Password != "" {

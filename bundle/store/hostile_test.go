@@ -68,7 +68,7 @@ func TestRegistryCannotFillMemoryWithTokens(t *testing.T) {
 	}
 }
 
-func TestRegistryCannotListNamesWithoutEnd(t *testing.T) {
+func TestRegistryCannotSendEndlessNameLists(t *testing.T) {
 	pages := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if pages++; pages > maxNamesPages+1 {
@@ -113,7 +113,7 @@ func TestListsOfNamesAreLimitedInBytes(t *testing.T) {
 	}
 }
 
-func TestRegistryCannotSendHeadersWithoutEnd(t *testing.T) {
+func TestRegistryCannotSendEndlessHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Docker-Content-Digest", strings.Repeat("d", 2*maxHeaderBytes))
 	}))

@@ -94,7 +94,7 @@ func TestFailedLoginIsRetriedAfterAPause(t *testing.T) {
 	}
 }
 
-func TestOneCallerLogsInToAHost(t *testing.T) {
+func TestConcurrentCallersLogInToAHostOnce(t *testing.T) {
 	cached, count := newLogins(), atomic.Int32{}
 	var callers sync.WaitGroup
 	for range 20 {
@@ -124,7 +124,7 @@ func TestOneCallerLogsInToAHost(t *testing.T) {
 // Amazon ECR returns status 403 and not 401 for an expired password.
 //
 // Source: Amazon ECR user guide, "Troubleshooting errors with Docker commands": HTTP 403 errors.
-func TestChangedPasswordReplacesTheUsedOne(t *testing.T) {
+func TestChangedPasswordReplacesThePreviousOne(t *testing.T) {
 	var current atomic.Pointer[string]
 	set := func(password string) { current.Store(&password) }
 	set("first")

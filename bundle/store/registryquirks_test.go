@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// quirk handles each request first. It returns true if it has sent the response itself; otherwise, the registry
-// responds.
+// quirkyRegistry starts a registry and returns its address. quirk receives each request first, and returns true if it
+// has sent the response. Otherwise, the registry sends the response to the writer that quirk returns.
 func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request) (http.ResponseWriter, bool)) string {
 	t.Helper()
 	logrus.SetOutput(io.Discard)

@@ -168,7 +168,7 @@ func TestNextReturnsWindowForRuntime(t *testing.T) {
 	}
 }
 
-func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
+func TestLifecycleManagerPoliciesAreSupported(t *testing.T) {
 	folder := "../../../shared/realworld/windows"
 	if _, err := os.Stat(folder); err != nil {
 		t.Skip("shared/realworld not found next to this checkout")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
+func TestAgentRestartsAfterChangeToBootstrapSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		isDifferent bool
 		err         error

@@ -46,7 +46,7 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	})
 }
 
-func TestRoundStartsOnlyForChangesOfAgentSecrets(t *testing.T) {
+func TestRoundStartsOnlyForChangesToAgentSecrets(t *testing.T) {
 	var c changeLog
 	content := digest.FromString("content")
 	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {

@@ -175,7 +175,7 @@ func contentSecret(d digest.Digest, name, version string) *metav1.PartialObjectM
 	}}
 }
 
-func TestOwnWritesOfContentAreNotRechecked(t *testing.T) {
+func TestAgentDoesNotRecheckContentItWrote(t *testing.T) {
 	cluster := fake.NewClientBuilder().Build()
 	store := contentstore.New(cluster, cluster, v1beta2.RuntimeNamespace)
 	a := newAgent(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})

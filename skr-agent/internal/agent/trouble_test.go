@@ -75,7 +75,7 @@ func TestTenantPolicyDenialDoesNotFailTheAgentImage(t *testing.T) {
 	require.False(t, canBeAgentFault(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
 }
 
-func TestRefusedManifestSetsTheReasonOfItsModule(t *testing.T) {
+func TestRefusedManifestSetsItsModulesReason(t *testing.T) {
 	content := map[string]error{"keda": errors.New("no content")}
 	all := withRefused(content, []objects.Failure{
 		{

@@ -77,7 +77,7 @@ func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 
 // While a cluster's agents are down, a copy of the cluster can become the only one with a running agent, and its admin
 // can remove modules.
-func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
+func TestAgentHoldsBundlesAfterReportFromUnknownAgent(t *testing.T) {
 	const saved = 5
 	for name, c := range map[string]struct {
 		instance, reporter string

@@ -130,7 +130,7 @@ func TestEnrollmentCheckDependsOnBundleOnly(t *testing.T) {
 	}
 }
 
-func TestCheckUsesRightsOfModuleAccounts(t *testing.T) {
+func TestCheckUsesModuleAccountPermissions(t *testing.T) {
 	asked := []preflight.Permission{
 		{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"},
 		{Verb: "watch", Group: "*", Resource: "*"},

@@ -176,7 +176,7 @@ func execute(args ...string) (code int, output string) {
 	return code, out.String()
 }
 
-func TestVerifyAndImportRequireProofOfRelease(t *testing.T) {
+func TestVerifyAndImportRequireReleaseProof(t *testing.T) {
 	f := newFleet(t)
 	released, forged := f.module("keda", f.release), f.module("evil", trusttest.RSAKey(t))
 	for name, c := range map[string]struct {

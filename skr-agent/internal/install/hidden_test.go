@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Another module contains the CRDs of the custom resources.
+// In this test, a separate module contains the CRDs for the custom resources.
 func TestUnservedKindBlocksRemovalOnlyIfItsOwnCRDExists(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -28,7 +28,7 @@ func aConfigMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {key: value}\n---\n"
 }
 
-func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
+func TestModulesAreLimitedToTheirAccountsPermissions(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"modules", "trusted="}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})
@@ -89,7 +89,7 @@ func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
 }
 
-func TestMissingWatchRightIsReported(t *testing.T) {
+func TestMissingWatchPermissionIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}

@@ -163,7 +163,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	}
 }
 
-func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
+func TestDeletedManifestWithoutRecordedRemovalIsRestored(t *testing.T) {
 	own := record.Store{Signer: signer(t)}
 	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
@@ -436,7 +436,7 @@ func TestMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
 	require.Equal(t, m.Annotations, memory.Manifests[0].Annotations)
 }
 
-func TestRestartedAgentReadsRevisionsOfRecords(t *testing.T) {
+func TestRestartedAgentReadsRecordRevisions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	deleteMemory(t)

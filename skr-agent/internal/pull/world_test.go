@@ -42,7 +42,7 @@ type failingClient struct {
 
 var errDied = errors.New("died")
 
-// isReview reports whether a request reviews the agent's permissions. It writes nothing.
+// isReview reports whether a request reviews the agent's permissions. Such a request writes nothing.
 func isReview(o client.Object) bool {
 	_, is := o.(*authorizationv1.SelfSubjectAccessReview)
 	return is

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestLeftoversAreRecognizedByTheirMarks(t *testing.T) {
+func TestLeftoversAreRecognizedByTheirMetadata(t *testing.T) {
 	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
 	for name, c := range map[string]struct {
 		meta metav1.ObjectMeta
@@ -61,7 +61,7 @@ func TestLeftoversAreRecognizedByTheirMarks(t *testing.T) {
 	}
 }
 
-func TestTakeoverRightsAreMinimal(t *testing.T) {
+func TestTakeoverPermissionsAreMinimal(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
 	require.NoError(t, err)
 	seen := map[string]bool{}

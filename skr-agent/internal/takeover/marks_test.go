@@ -24,7 +24,7 @@ func TestOwnerAnnotationsMatchLifecycleManager(t *testing.T) {
 		"scaler", "team/scaler"), 4)
 }
 
-func TestModuleOfLifecycleManagerIsFoundByExactMark(t *testing.T) {
+func TestLifecycleManagerModuleIsFoundByExactOwner(t *testing.T) {
 	const kyma = "kcp-system/f3b1c0de-5a6b-4c7d-8e9f-001122334455"
 	mark := func(kyma, module string) string {
 		return OwnerAnnotations(kyma, "kyma-project.io/module/"+module, module)[0]

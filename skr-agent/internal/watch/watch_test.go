@@ -28,7 +28,7 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// reports counts the reports. It is also passed as the report's sequence number, which must increase.
+	// reports counts the reports. The count is also the next report's sequence number.
 	reports int64
 }
 

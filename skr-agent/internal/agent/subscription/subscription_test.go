@@ -87,7 +87,7 @@ func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 	}
 }
 
-func TestAgentFindsTheReplicaOfItsRuntime(t *testing.T) {
+func TestAgentFindsTheReplicaForItsRuntime(t *testing.T) {
 	attempts := 0
 	_, polls := run(t, 2*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
 		if attempts++; attempts < maxSearches {

@@ -49,7 +49,7 @@ func TestUnavailableAPIIsNotListed(t *testing.T) {
 		UnreadableText(r, apierrors.NewServiceUnavailable("unable to handle the request")))
 }
 
-func TestMissingRightToListAutoscalersIsReturned(t *testing.T) {
+func TestMissingPermissionToListAutoscalersIsReturned(t *testing.T) {
 	version := schema.GroupVersion{Group: "autoscaling", Version: "v2"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{version})
 	mapper.Add(version.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)

@@ -11,7 +11,7 @@ import (
 
 const home = v1beta2.RuntimeNamespace
 
-func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
+func TestOwnershipDependsOnAnnotationsLabelsAndFieldManagers(t *testing.T) {
 	by := Owner{OwnedBy: "kyma-system/keda", Module: "keda", Namespace: home,
 		InheritedOwners: []string{"kcp-system/default-keda-123"}}
 	for name, c := range map[string]struct {

@@ -254,7 +254,7 @@ func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 
 var sampleOwner = object.Owner{OwnedBy: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
 
-func TestJobsOfHooksAreOrderedByPhaseAndWeight(t *testing.T) {
+func TestHookJobsAreOrderedByPhaseAndWeight(t *testing.T) {
 	job := func(name, hook, weight string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: '" + hook +
 			"', helm.sh/hook-weight: '" + weight + "'}}\n---\n"

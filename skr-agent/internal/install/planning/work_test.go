@@ -22,7 +22,7 @@ func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
 		"Secret kyma-system/skr-agent-key: the name is reserved for the agent")
 }
 
-func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
+func TestPermissionsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
 	before := []v1beta2.Resource{
 		{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
 	}
