@@ -18,9 +18,9 @@ func (p Predicate) Owner() trust.Kyma {
 	return *p.Kyma
 }
 
-// Owner returns the Kyma whose bundles the runtime accepts, or the zero value if the runtime has none. It is the Kyma
-// in the bootstrap Secret if the token in that Secret is newer than the last accepted bundle's token. Otherwise, it is
-// the last accepted bundle's Kyma.
+// Owner returns the Kyma whose bundles the runtime accepts, or the zero value if the runtime has no owner. The owner is
+// the Kyma in the bootstrap Secret if the token in that Secret is newer than the last accepted bundle's token.
+// Otherwise, the owner is the last accepted bundle's Kyma.
 func (t Trust) Owner() trust.Kyma {
 	if t.Last.Kyma.IsZero() || t.IsReassigned() {
 		return t.Assigned.Kyma

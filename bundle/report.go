@@ -35,7 +35,7 @@ type Report struct {
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules lists the installed modules, including modules that the bundle no longer contains, and the bundle's
+	// Modules lists the installed modules, including modules that the bundle does not contain anymore, and the bundle's
 	// modules whose Manifest is missing, sorted by name.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
@@ -49,8 +49,8 @@ type Report struct {
 	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// CheckRun is the result of the latest check run since the agent started, or nil.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
-	// Decided lists, sorted by name, the modules that the runtime changed itself, so they differ from the applied bundle.
-	// A runtime with autonomy can add, change or remove modules without a new bundle.
+	// Decided lists the modules that differ from the applied bundle because the runtime changed them itself, sorted by
+	// name. A runtime with autonomy can add, change or remove modules without a new bundle.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem is the reason why the configured agent image does not run, or empty.
 	AgentProblem string `json:"agentProblem,omitempty"`

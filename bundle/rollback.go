@@ -6,10 +6,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement allows this rollback. An
-// attacker, or a publisher that lost its data, could otherwise return a fleet to versions with known faults. A runtime
-// with autonomy accepts a bundle with an older version if the bundle also offers the installed version. It then keeps
-// the installed version. The error is a *refusal.Error.
+// CheckVersions refuses a bundle that downgrades a module, unless the bundle's statement allows this rollback.
+// Otherwise, a publisher that was deceived or lost its data could return a fleet to versions with known faults. A
+// runtime with autonomy accepts a bundle with an older version if the bundle also offers the installed version. It then
+// keeps the installed version. The error is a *refusal.Error.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]

@@ -18,7 +18,7 @@ import (
 // A name is a lower-case word, such as region. The name labels.KEY refers to the label KEY on the Kyma in KCP.
 type Values map[string]string
 
-// Limits of values. An attestation contains the values and the sealed Secrets, and has a limit of 64 KiB.
+// Limits for values. An attestation contains the values and the sealed Secrets, and has a limit of 64 KiB.
 const (
 	MaxValues      = 64
 	MaxValueBytes  = 1 << 10

@@ -25,7 +25,7 @@ const (
 )
 
 // valueType is the type of a reference. description names the type in messages, and sample is a valid value. convert
-// converts text to the type. It returns false if the text is not a value of the type.
+// converts text to the type, and returns false if the text is not a value of the type.
 type valueType struct {
 	description, sample string
 	convert             func(text string) (value any, valid bool)
@@ -46,7 +46,7 @@ func (r ValueRef) Name() string {
 	return name
 }
 
-// valueType returns the type after the colon. known is false for a reference without a type, or with an unknown one.
+// valueType returns the type after the colon. known is false for a reference without a type, or with an unknown type.
 func (r ValueRef) valueType() (found valueType, known bool) {
 	_, name, _ := strings.Cut(string(r), ":")
 	found, known = valueTypes[name]

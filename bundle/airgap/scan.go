@@ -200,7 +200,7 @@ func (f *File) readEntry(name string, at byteRange, data io.Reader) error {
 }
 
 // checkEnd returns an error if the tar has no end marker or contains data after the end marker. Without an end marker,
-// the tar could be truncated. Data after the end marker could be read by other programs.
+// the tar could be truncated. Other programs could read data after the end marker.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {

@@ -60,7 +60,7 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// openPartial does not follow a symbolic link. A prepared link on a removable disk could make the export overwrite
+// openPartial does not follow a symbolic link. An attacker's link on a removable disk could make the export overwrite
 // another file.
 func openPartial(path string) (*os.File, error) {
 	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)

@@ -34,7 +34,7 @@ type layoutIndex struct {
 }
 
 // indexChange adds a manifest to the index. name is the manifest's "<repository>:<tag>", or empty for no tag. lost is
-// the digest of the manifest that had this name before. It is set only if that manifest's file is missing or damaged.
+// the digest of the manifest that had this name before. lost is set only if that manifest's file is missing or damaged.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string

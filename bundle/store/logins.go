@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// loginMargin is how long before its expiry a login is renewed. A short login is renewed when a quarter of its
+	// loginMargin is the remaining validity at which a login is renewed. A short login is renewed when a quarter of its
 	// validity period is left.
 	loginMargin = 5 * time.Minute
 	// helperValidity is how long the output of a credential helper is cached. Credential helpers do not return an expiry.

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits for a list of tags or repositories. They fit a million names in pages of 100 names.
+// Limits for a list of tags or repositories. A list with a million names in pages of 100 names is within the limits.
 const (
 	maxNamesBytes = 128 << 20
 	maxNamesPages = 10_000
@@ -14,8 +14,7 @@ const (
 	nameBytes = 16
 )
 
-// names collects the pages from a list of tags or repositories. Without limits, a registry could return pages without
-// end.
+// names collects the pages from a list of tags or repositories. Without limits, a registry could return endless pages.
 type names struct {
 	all          []string
 	bytes, pages int

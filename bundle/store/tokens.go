@@ -7,7 +7,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// maxTokenBytes limits the memory for a program's registry tokens. It fits the tokens for about 50,000 repositories.
+// maxTokenBytes limits the memory for a program's registry tokens. The tokens for about 50,000 repositories fit into
+// this limit.
 const maxTokenBytes = 64 << 20
 
 // tokenBytes is the approximate overhead per token in bytes.

@@ -81,7 +81,8 @@ func onePEM(text, kind string) ([]byte, error) {
 }
 
 // IssueCertificate returns a certificate, in PEM, for the agent's key. The certificate contains the runtime and its
-// Kyma. The caller must not take them from the certificate request, because its content is not trustworthy.
+// Kyma. The caller must not take the runtime or the Kyma from the certificate request, because a request's content is
+// not trustworthy.
 func IssueCertificate(
 	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
 ) (string, error) {

@@ -36,8 +36,8 @@ const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
 	maxPatternBytes = 1 << 10
-	// maxPatternSteps limits the size of a compiled regular expression. A short pattern such as x{1000}{1000} can
-	// compile to a huge one.
+	// maxPatternSteps limits the size of a compiled regular expression. A short pattern such as x{1000}{1000} can compile
+	// to a huge program.
 	maxPatternSteps = 10_000
 	maxDepth        = 8
 )

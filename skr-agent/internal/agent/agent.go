@@ -76,7 +76,7 @@ type Options struct {
 	// Checks runs module checks. Accounts selects the ServiceAccount that installs a module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
-	// Inspect reads module details for the report, such as its failing objects. If nil, reports contain no details.
+	// Inspect reads a module's details for the report, such as failing objects. If nil, reports contain no details.
 	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own Deployment. It is nil if bundles must not change its image.
 	Deployment *upgrade.Deployment
@@ -213,8 +213,8 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
-// getKyma returns the runtime's Kyma, or nil if it does not exist. Its module versions come from the annotation with
-// pinned versions.
+// getKyma returns the runtime's Kyma, or nil if it does not exist. The Kyma's module versions come from the annotation
+// with pinned versions.
 func (a *Agent) getKyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -265,7 +265,7 @@ func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	// Patch overwrites its argument with the API server's response. The response lacks the module versions that kyma
+	// Patch overwrites its argument with the API server's response. The response lacks the module versions that getKyma
 	// added from an annotation, so pass a copy.
 	if err := a.Client.Status().
 		Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// firstDetailsDelay is the time between the first two times that the agent reads details of a module that is not
-	// ready. Often, the cause appears after the module's state has changed. For example, a Pod reports that its image
-	// cannot be pulled only after some seconds. Each additional delay is twice as long.
+	// firstDetailsDelay is the delay between the first two reads of a failing module's details. The cause of a failure
+	// often appears some time after the module's state has changed. For example, a Pod reports only after some seconds
+	// that its image cannot be pulled. Each further delay is twice as long.
 	firstDetailsDelay = 15 * time.Second
 	// detailsInterval is the maximum time after which the agent reads a module's details again. Each read can cause a
 	// report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that
-	// it reads.
+	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that one
+	// call reads.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgradeImage updates the image in the agent's Deployment. Failures that the agent's image cannot have caused do not
-// cause a rollback of the image.
+// upgradeImage updates the image in the agent's Deployment. Failures with causes outside the agent's image, such as the
+// runtime's policies, do not count against the image.
 func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 	var well time.Duration
 	healthy := len(p.errs) == 0 && !slices.ContainsFunc(p.written.Failures, canBeAgentFault)

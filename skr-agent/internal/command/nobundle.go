@@ -14,7 +14,8 @@ import (
 const maxNamed = 10
 
 // noBundleError is the error if a registry does not contain a bundle for the runtime. The field otherRuntimes lists the
-// runtimes that have a bundle there. It is empty if the registry does not support listing repositories.
+// runtimes that have a bundle in the registry. The field is empty if the registry does not support listing
+// repositories.
 type noBundleError struct {
 	runtime       string
 	otherRuntimes []string

@@ -29,7 +29,7 @@ func (l *missingBlobs) add(
 }
 
 // describeHistory describes the bundle at the target. If the new bundle expects a different predecessor, it also
-// describes the expected one.
+// describes the expected predecessor.
 func describeHistory(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {

@@ -45,8 +45,8 @@ type dryRunResult struct {
 	immutable object.Keys
 }
 
-// dryRunWithFix dry-runs a version. If a webhook or policy rejects the version, it first applies the version's webhooks
-// and policies and repeats the dry run.
+// dryRunWithFix dry-runs a version. If a webhook or policy rejects the version, dryRunWithFix applies the version's
+// webhooks and policies, and repeats the dry run.
 func (dr *dryRunner) dryRunWithFix(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (dryRunResult, error) {

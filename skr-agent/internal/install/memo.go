@@ -184,8 +184,8 @@ func requestKey(m *v1beta2.Manifest) string {
 	return fmt.Sprintf("%d %q %q", m.Generation, m.Labels, m.Annotations)
 }
 
-// cacheFresh stores an object from one of the API server's responses. The current reconciliation then does not read it
-// again.
+// cacheFresh stores an object from one of the API server's responses, so that the current reconciliation does not read
+// the object again.
 func (k *memo) cacheFresh(objectKey guard.Key, live *unstructured.Unstructured) {
 	if k.freshObjects == nil {
 		k.freshObjects = map[guard.Key]*unstructured.Unstructured{}

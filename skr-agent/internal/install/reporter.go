@@ -39,8 +39,9 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// patchStatus writes the changes since before to m's status. Another client can remove entries from the inventory
-// before the patch, and the response then lacks these entries. m keeps them, so that the agent restores them.
+// patchStatus patches the Manifest's status with the changes from before to m. Another client can remove entries from
+// the inventory before the patch, and the response then lacks these entries. m keeps them, so that the agent restores
+// them.
 func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest) error {
 	inventory := m.Status.Synced
 	err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before))

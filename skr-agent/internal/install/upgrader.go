@@ -172,7 +172,7 @@ func (up *upgrader) write(
 }
 
 // handleErrors handles errors from the API server during an apply. Temporary errors cause a retry. An error that the
-// module causes sets its state to Error.
+// module causes sets the module's state to Error.
 func (up *upgrader) handleErrors(
 	m *v1beta2.Manifest, known *memo, out outcome.Outcome, p planning.Plan, err error,
 ) (outcome.Outcome, error) {

@@ -90,8 +90,8 @@ const (
 	// stateLocation is the key in the Secret for the current location (savedLocation). The Secret does not have this
 	// key while the agent uses the configured location.
 	stateLocation = "location.json"
-	// signatureKey is the key in the Secret for a signature with the agent's key. It covers all other fields except
-	// stateReported.
+	// signatureKey is the key in the Secret for a signature with the agent's key. The signature covers all other fields
+	// except stateReported.
 	signatureKey = "signature"
 )
 
@@ -115,7 +115,8 @@ func (p *Puller) Current() *bundle.Bundle { return p.current }
 // RefusedBundles returns the bundles that were refused since the last accepted bundle, newest last.
 func (p *Puller) RefusedBundles() []bundle.RefusedBundle { return p.refused }
 
-// IsExpired reports whether the last accepted bundle expired. The agent uses it until it accepts a newer one.
+// IsExpired reports whether the last accepted bundle expired. The agent uses an expired bundle until it accepts a newer
+// one.
 func (p *Puller) IsExpired() bool {
 	return p.current != nil && !p.CurrentTime().Before(p.current.Statement.Predicate.ExpiresAt)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxStarts is how often a Pod with an unproven image can start. It tolerates a node restart, and ends a crash loop
-	// after about two minutes.
+	// maxStarts is how often a Pod with an unproven image can start. This limit tolerates a node restart, and ends a crash
+	// loop after about two minutes.
 	maxStarts = 4
 	// Trial is the time without a failure after which an image is proven.
 	Trial = time.Minute

@@ -114,8 +114,8 @@ func New(runtime string, facts Facts) bundle.Report {
 	if facts.PinsError == nil || facts.Kyma == nil {
 		return shrinkToFit(r, maxPayloadBytes)
 	}
-	// The list of requested modules can be incomplete, and the control plane would replace its complete list with it.
-	// Therefore, omit the list.
+	// The list of requested modules can be incomplete. Omit it, because the control plane would replace its complete list
+	// with the incomplete one.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = shrinkToFit(r, maxPayloadBytes)

@@ -22,7 +22,7 @@ import (
 )
 
 // Account reads and writes a module's objects with the module account's permissions. All requests for a module must use
-// it. A request with the agent's own permissions would let the module use these permissions (CVE-2026-41050).
+// it. A request with the agent's own permissions would let the module use the agent's permissions (CVE-2026-41050).
 type Account struct {
 	User      string // the impersonated user; empty for the agent itself
 	Client    client.Client

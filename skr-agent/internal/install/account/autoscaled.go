@@ -56,8 +56,8 @@ func (a *Account) isScaledByKEDA(ctx context.Context, r v1beta2.Resource, droppe
 	}), nil
 }
 
-// listServed returns the objects of a kind in a namespace, in any served version. The RESTMapper can contain a version
-// that the API server does not serve anymore. It returns nothing if the kind is not served.
+// listServed returns the objects of a kind in a namespace, in any served version. It returns nothing if the kind is not
+// served. The RESTMapper can contain a version that the API server does not serve anymore.
 func (a *Account) listServed(
 	ctx context.Context, gk schema.GroupKind, namespace string,
 ) ([]unstructured.Unstructured, error) {

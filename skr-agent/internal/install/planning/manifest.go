@@ -113,7 +113,7 @@ func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 
 // ClaimedByOther returns a conflict if another Manifest owns an object in the plan. If both Manifests have the object
 // in their inventories, the older Manifest owns it. takes contains the objects that other Manifests do not need
-// anymore. The default CRs of both Manifests are included.
+// anymore. ClaimedByOther also compares the default CRs of the Manifests.
 func ClaimedByOther(
 	m *v1beta2.Manifest, p Plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, guard.Key) (bool, error),
