@@ -24,7 +24,7 @@ const (
 	actionReplace = "replace"
 )
 
-// secretChange is an action on one Secret. Secret is the object to write. It is nil if nothing must be written.
+// secretChange is an action on one Secret. Secret is the object to write, or nil if nothing must be written.
 type secretChange struct {
 	Action string
 	Secret *corev1.Secret

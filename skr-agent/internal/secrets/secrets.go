@@ -152,8 +152,8 @@ func (k *Reconciler) deleteSecret(ctx context.Context, have *corev1.Secret) erro
 	return withoutMessage(client.IgnoreNotFound(err))
 }
 
-// reasonError is an error that contains only the reason from an API server's error. It omits the message, because an
-// admission webhook can include the Secret's content in it.
+// reasonError is an error that contains only the reason from an API server's error. It omits the API server's message,
+// because an admission webhook can include the Secret's content in the message.
 type reasonError metav1.StatusReason
 
 func (r reasonError) Error() string {

@@ -96,7 +96,7 @@ func RemoveConditions(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 }
 
 // adoptedModules returns the modules whose inherited objects were applied completely. why is the reason why the first
-// of the other modules was not adopted yet.
+// of the remaining modules is not adopted yet.
 func adoptedModules(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {

@@ -214,8 +214,8 @@ func (w *Watches) observe(one *watch, obj any, delta int, counts bool) {
 	})
 }
 
-// onWatchError handles an informer's errors. It does not report a kind that the API server does not serve, because the
-// informer retries.
+// onWatchError handles an informer's errors. It ignores the error for a kind that the API server does not serve,
+// because the informer retries.
 func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
