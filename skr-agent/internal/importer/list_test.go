@@ -108,7 +108,7 @@ func TestImageListMustBelongToItsFile(t *testing.T) {
 	}{
 		"list for another bundle": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			(*b)[0].Digest = bundle.EmptyBlob().Descriptor.Digest
-		}, refusal.WrongDigest, "belongs to another file"},
+		}, refusal.WrongDigest, "is for another air-gap file"},
 		"list for another runtime": {
 			func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 				(*b)[0].Runtime = "munich"
@@ -183,7 +183,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	}
 	third.Items = append(third.Items, old.Items...)
 	_, err = i.Import(t.Context(), []string{s.packed(third)})
-	refusedFor(t, err, refusal.WrongDigest, "belongs to another file")
+	refusedFor(t, err, refusal.WrongDigest, "is for another air-gap file")
 
 	// Two exports of one bundle are imported in the wrong order. The image's tag moved between the exports.
 	fourth := s.layout(4, false, "keda")
