@@ -45,7 +45,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	}
 	for _, name := range []string{mutating, validating, policy} {
 		if err := eventually(ctx, func(ctx context.Context) error {
-			// The refusal of another webhook or policy does not contain the canary's name.
+			// If another webhook or policy refuses the ConfigMap, its error does not contain the canary's name.
 			if err := probe(ctx, api, name); err == nil || !strings.Contains(err.Error(), name) {
 				return fmt.Errorf("%s is not yet enforced: %w", name, err)
 			}
@@ -74,7 +74,7 @@ func probe(ctx context.Context, api client.Client, canary string) error {
 	}}, client.DryRunAll)
 }
 
-// canaries returns new objects. The webhooks refuse ConfigMaps because no program listens at their address.
+// canaries returns new canaries. The webhooks refuse ConfigMaps because no program listens at their address.
 func canaries() []client.Object {
 	rule := admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.Create},

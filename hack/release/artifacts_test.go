@@ -123,7 +123,7 @@ func TestKoBuildsTheImagesOfARelease(t *testing.T) {
 	}
 }
 
-func TestReleaseWithOtherFilesIsAnError(t *testing.T) {
+func TestReleaseWithMissingOrAdditionalFilesFails(t *testing.T) {
 	r := &release{version: version, dir: t.TempDir(), platforms: []platform{{"linux", "amd64"}}}
 	write := func(name string) {
 		t.Helper()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestProgramsContainTheCommitOfTheRelease(t *testing.T) {
+func TestProgramsContainTheReleaseCommit(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		settings []debug.BuildSetting

@@ -77,7 +77,7 @@ func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 	}
 }
 
-func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
+func TestPushUsesDefaultChartNames(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // a folder without credentials
 	r := packCharts(t, "0.3.0")
 	var err error

@@ -296,7 +296,7 @@ func TestInvalidReleaseFlagsAreRejected(t *testing.T) {
 		"key file without a key": {
 			[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found",
 		},
-		"tools with other platforms": {
+		"platforms with tools": {
 			[]string{"-version", "1.0.0", "-tools", "bin", "-platforms", "linux/amd64"},
 			"-platforms cannot be combined with -tools",
 		},

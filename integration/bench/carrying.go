@@ -21,8 +21,8 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// measureTransfer measures how long it takes to transfer a 1 GiB file across an air gap, and compares it with `cp`. It
-// also measures the import's memory.
+// measureTransfer measures the time to transfer a 1 GiB file across an air gap, and compares it with the time of `cp`.
+// It also measures the import's memory.
 func measureTransfer(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {

@@ -40,7 +40,7 @@ func withJobs(v sample.Version, named []v1alpha1.Check) sample.Version {
 	})
 }
 
-// allowJobs grants the account of checks the permissions for Jobs, as the chart's value rbac.checks.rules does.
+// allowJobs grants the checks' account the permissions for Jobs, as the chart's value rbac.checks.rules does.
 func allowJobs(ctx context.Context, runtime client.Client) error {
 	const name = "checks-jobs"
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
@@ -58,7 +58,7 @@ func allowJobs(ctx context.Context, runtime client.Client) error {
 	})
 }
 
-// completeJobs completes each Job of a check until ctx is done, in place of the Job controller.
+// completeJobs completes the checks' Jobs until ctx is done, in place of the Job controller.
 func completeJobs(ctx context.Context, runtime client.Client) {
 	for rest(ctx, jobPoll) == nil {
 		var jobs batchv1.JobList

@@ -148,7 +148,8 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes),
 		}
 	}
-	// Push the catalog before the measurement. In a real promotion, the previous bundle has already pushed it.
+	// Push the catalog before the measurement. In a real promotion, the registry already contains the catalog from the
+	// previous bundle.
 	for i, w := range writes {
 		documents := bundle.Documents{State: w.catalog, Catalog: w.catalog}
 		if err := storetest.PushBundle(ctx, f.Place, "bare-"+id(i), documents, bareManifest(w.catalog)); err != nil {

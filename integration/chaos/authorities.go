@@ -95,7 +95,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 func (s *stage) renewTrust(ctx context.Context, id string) {
 	defer s.locks.take("API server of " + id)()
 	s.insist(ctx, "enroll "+id+" with the next CA", func() error {
-		s.once.Lock() // enroll reads the key folder
+		s.once.Lock() // enroll reads the key folder, which other steps change
 		defer s.once.Unlock()
 		return s.reals[id].Enroll(ctx)
 	})

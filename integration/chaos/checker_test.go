@@ -185,7 +185,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(1, push("sim-6", 11, "1.1.0"))
 				c.Pushed(1, push("sim-7", 11, "1.1.0"))
 			}, Budget, "3 runtimes have scaler 1.1.0"},
-		"sequence decreases after a fast clock's bundle is in the status": {
+		"sequence decreases after a status shows a bundle from a fast clock": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				ahead := push("sim-5", 1000, "1.0.0")
 				ahead.Ahead = true
@@ -245,7 +245,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		},
-		"sequence decreases after a fast clock's bundle that no status shows": func(c *Checker,
+		"sequence decreases after a bundle from a fast clock that no status shows": func(c *Checker,
 			push func(string, int64, string) Push) {
 			ahead := push("sim-5", 1000, "1.0.0")
 			ahead.Ahead = true

@@ -47,7 +47,7 @@ func (s *stage) clone(ctx context.Context, id string) (end func() error, err err
 }
 
 func (s *stage) replaceKey(ctx context.Context, id string) error {
-	s.once.Lock() // enroll reads the key folder
+	s.once.Lock() // enroll reads the key folder, which other steps change
 	defer s.once.Unlock()
 	r := s.reals[id]
 	if err := r.DeleteKey(ctx); err != nil {

@@ -19,16 +19,16 @@ import (
 const gitRecord = "kyma-pull-git"
 
 // isPartial reports whether the API server rejects part of the commit only while the publisher applies it. Otherwise,
-// it already rejects the commit in the dry run, and the publisher does not apply any object.
+// the API server already rejects the commit in the dry run, and the publisher does not apply any object.
 func isPartial(step Step) bool { return step.Serial%2 == 1 }
 
 // isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the failure's cause.
 func isReverted(step Step) bool { return step.Serial%4 >= 2 }
 
 // refuseCommit pushes a commit that contains a promotion and objects that the API server rejects. Until the commit is
-// applied completely, runtimes must not get the version.
+// applied completely, runtimes must not get the promoted version.
 func (s *stage) refuseCommit(ctx context.Context, step Step) error {
-	s.releasing.Lock() // if the control plane was restored, the quota would be lost
+	s.releasing.Lock() // a restore of the control plane would remove the quota
 	defer s.releasing.Unlock()
 	files := map[string]any{"releases/" + scaler: release(step.Target)}
 	if isPartial(step) {
@@ -83,9 +83,9 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 		if s.restoredControl.Before(s.refused.begin) {
 			s.checker.Reverted(step.Target)
 		} else {
-			s.checker.Complete() // the restore removed the quota, so a publisher may have completed the commit
+			s.checker.Complete() // a restore removed the quota, so a publisher may have completed the commit
 		}
-		if s.before == step.Target { // a later promotion has replaced the version
+		if s.before == step.Target { // a later promotion has replaced the version of the commit
 			s.before = s.refused.channel
 		}
 		if s.channel == step.Target {

@@ -67,7 +67,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
-	"a report proves the version of a runtime": {
+	"a report proves a runtime's version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))
@@ -85,7 +85,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
-	"a runtime refuses an older version if its bundle is lost": {
+	"a runtime refuses an older version unless its newer bundle is lost": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			returnsAfter(c, push, func() { c.Restoring("")(3); c.BundlesLost(4) },
 				bundle.Rollback{Module: "scaler", From: "1.1.0", To: "1.0.0"})
@@ -95,7 +95,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
-	"only the loss of both records explains an older version": {
+	"only a loss in both registry and control plane explains an older version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.BundlesLost(1)
 			returnsAfter(c, push, func() { c.Restoring("")(3) })
@@ -127,7 +127,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "sim-5 upgraded scaler to 1.1.0",
 	},
-	"a paused rollout gives no further runtime the version": {
+	"a paused rollout updates no more runtimes": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			passRolloutState(c, 2, "Paused", "sim-6")
@@ -159,7 +159,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
 	},
-	"a stopped rollout gives no further runtime the version": {
+	"a stopped rollout updates no more runtimes": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			passRolloutState(c, 2, "Stopped")
@@ -177,7 +177,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Stopped",
 	},
-	"a runtime gets only versions of complete commits": {
+	"a runtime gets only versions from complete commits": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Incomplete("1.1.0")
 			canaryReady(c, "1.1.0")
@@ -192,7 +192,7 @@ var guarantees = map[string]guarantee{
 		},
 		invariant: Whole, message: "the commit of this version is incomplete",
 	},
-	"a runtime never gets a version of a reverted commit": {
+	"a runtime never gets a version from a reverted commit": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Incomplete("1.1.0")
 			c.Reverted("1.1.0")

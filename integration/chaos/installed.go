@@ -37,7 +37,7 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 		delete(i.claims, module)
 		// A version that was installed only briefly before or after the report may not have been observed.
 		c.check(at, Statuses, !traceable || modules[module] == claimed.version ||
-			claimed.at-i.changedAt[module] < requestGrace, "report %d of %s has %s %s as Ready, but the runtime has %q",
+			claimed.at-i.changedAt[module] < requestGrace, "report %d from %s has %s %s as Ready, but the runtime has %q",
 			claimed.report, runtime, module, claimed.version, modules[module])
 	}
 }
@@ -47,14 +47,14 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 func (c *Checker) checkClaims(at time.Duration, s *observations, r Reported) {
 	if r.Digest != "" {
 		c.check(at, Signed, s.install.hasBundle(r.Epoch, r.Observed, r.Digest),
-			"report %d of %s has bundle %d with digest %s, but this bundle was never pushed", r.Sequence, r.Runtime,
+			"report %d from %s has bundle %d with digest %s, but this bundle was never pushed", r.Sequence, r.Runtime,
 			r.Observed, r.Digest)
 	}
 	for module, version := range r.Ready {
-		c.check(at, Signed, s.signed[module][version], "report %d of %s has %s %s as Ready, but no signed bundle has it",
+		c.check(at, Signed, s.signed[module][version], "report %d from %s has %s %s as Ready, but no signed bundle has it",
 			r.Sequence, r.Runtime, module, version)
 		c.check(at, Statuses, module != c.staged || !c.broken[version],
-			"report %d of %s has %s %s as Ready, but this version cannot run", r.Sequence, r.Runtime, module, version)
+			"report %d from %s has %s %s as Ready, but this version cannot run", r.Sequence, r.Runtime, module, version)
 	}
 	if !s.isCloned(at) {
 		s.install.note(at, r)

@@ -49,7 +49,7 @@ var installedGuarantees = map[string]guarantee{
 		},
 		invariant: Signed, message: "sim-5 installed scaler 1.0.0, but neither the reported bundle 11",
 	},
-	"a runtime installs only versions of its bundles": {
+	"a runtime installs only versions from its bundles": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))
@@ -126,7 +126,7 @@ var installedGuarantees = map[string]guarantee{
 		},
 		invariant: Kept, message: "Scaler default of module scaler was deleted and created again",
 	},
-	"objects of users are kept": {
+	"users' objects are kept": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", usersObjects, map[string]string{"Scaler mine": "1"})
 			c.Objects(2, "sim-5", usersObjects, nil)
@@ -153,7 +153,7 @@ var installedGuarantees = map[string]guarantee{
 		},
 		invariant: Kept, message: "in sim-5, ConfigMap scaler-settings has the content of a user for",
 	},
-	"a clone under quarantine removes nothing": {
+	"a quarantined clone removes nothing": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Cloned(1, "sim-5")
 			c.Recorded(2, Record{

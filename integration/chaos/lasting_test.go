@@ -132,7 +132,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Progress, message: "rollout scaler-regular-1 to 1.1.0 is Progressing for",
 	},
-	"a rolled back rollout gives no further runtime the version": {
+	"a rolled back rollout updates no more runtimes": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			passRolloutState(c, 2, "RolledBack")
@@ -147,7 +147,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
-	"a shard follows an earlier plan only for a short time": {
+	"a shard follows an outdated plan only for a short time": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Divided()
 			canaryReady(c, "1.1.0")
@@ -164,7 +164,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
-	"after a rolled back rollout, only a restored runtime keeps its version": {
+	"after a rollback, only a restored runtime keeps the rolled back version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			passRolloutState(c, 2, "RolledBack")
@@ -181,7 +181,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
 	},
-	"a superseded rollout gives no further runtime the version": {
+	"a superseded rollout updates no more runtimes": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			passRolloutState(c, 2, "Superseded")
@@ -200,7 +200,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
-	"a rollout without canaries gives no runtime the version": {
+	"a rollout without canaries updates no runtime": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			empty := []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing", Mistyped: true}}
 			c.Rollouts(1, empty)
@@ -216,7 +216,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "the first wave of rollout scaler-regular-1 selects no runtime",
 	},
-	"a version of another module needs a promotion": {
+	"a version of a module without rollouts needs a promotion": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Asked(0, "sim-5", "mailer")
 			p := push("sim-5", 11, "1.0.0")
@@ -231,7 +231,7 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Meant, message: "bundle 11 installs mailer 7.0.0 in sim-5, but no channel had that version",
 	},
-	"a restored control plane does not return to an older version": {
+	"a restored control plane does not return runtimes to an older version": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, push("sim-5", 11, "1.1.0"))

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// deleteNamespace deletes the namespace of a runtime's agent and modules with all its objects, also the agent's keys
-// and the runtime's Kyma. Then an operator installs the agent again, as after the loss of a runtime, and the admin
+// deleteNamespace deletes the namespace of a runtime's agent and modules with all its objects, including the agent's
+// keys and the runtime's Kyma. Then an operator installs the agent again, as after the loss of a runtime, and the admin
 // repeats the newest requests.
 func (s *stage) deleteNamespace(ctx context.Context, id string) error {
 	requests := s.requestsMailer(id)
@@ -29,7 +29,7 @@ func (s *stage) deleteNamespace(ctx context.Context, id string) error {
 		}
 		s.insist(ctx, "delete the namespace of "+id, func() error { return emptyNamespace(ctx, s.reals[id].API) })
 		s.insist(ctx, "enroll "+id+" again", func() error {
-			s.once.Lock() // enroll reads the key folder
+			s.once.Lock() // enroll reads the key folder, which other steps change
 			defer s.once.Unlock()
 			return s.reals[id].Enroll(ctx)
 		})

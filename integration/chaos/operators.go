@@ -130,7 +130,7 @@ func (s *stage) newestRollout(ctx context.Context) (string, error) {
 		func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
 }
 
-// controlRollout runs `kcp-publisher rollout` for the newest rollout. It ignores errors of the command, because a
+// controlRollout runs `kcp-publisher rollout` for the newest rollout. It ignores the command's errors, because a
 // finished rollout refuses some actions.
 func (s *stage) controlRollout(ctx context.Context, how string) error {
 	name, err := s.newestRollout(ctx)
@@ -151,7 +151,7 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 // deleteKyma deletes a Kyma. If the request fails, the Kyma counts as requested again, although the API server may
 // still delete it.
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
-	s.once.Lock() // a restore of the control plane creates Kymas again
+	s.once.Lock() // a restore of the control plane would create the Kyma again
 	defer s.once.Unlock()
 	s.checker.RequestWithdrawn(s.since(), id, scaler, mailer)
 	if sim := s.simulated()[id]; sim != nil && len(sim.All()) > 0 {
@@ -235,7 +235,7 @@ func (s *stage) setWindow(ctx context.Context, id string, closed bool) error {
 func (s *stage) promoteLastVersion(ctx context.Context) {
 	s.checker.PolicyRemoved()
 	s.insist(ctx, "remove the policy", func() error {
-		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
+		return s.repo.push(ctx, "remove the policy", map[string]any{"policy": nil})
 	})
 	s.insist(ctx, "the policy is gone", func() error {
 		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},

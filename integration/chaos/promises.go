@@ -172,8 +172,9 @@ func (c *Checker) BundlesLost(at time.Duration) {
 // rotationTime is how long a publisher can sign with its previous key after a rotation.
 const rotationTime = 10 * time.Second
 
-// PublisherKeyRotated announces a rotation of the publisher's key. The new root of trust revokes the key before the
-// previous one. A publisher without its earlier bundles in memory does not use a bundle that this key signed.
+// PublisherKeyRotated announces a rotation of the publisher's key. The new root of trust revokes the key that preceded
+// the previous key. A publisher without its earlier bundles in memory does not use a bundle that the revoked key
+// signed.
 func (c *Checker) PublisherKeyRotated(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -61,8 +61,8 @@ func issued(at time.Duration, p Push) Push {
 	return p
 }
 
-// returnsAfter passes the checker a bundle with version 1.1.0, the given lost records, and then a bundle that returns
-// to version 1.0.0 and lists the given rollbacks.
+// returnsAfter passes the checker a bundle with version 1.1.0, and calls lose. Then it passes a bundle that returns to
+// version 1.0.0 and lists the given rollbacks.
 func returnsAfter(
 	c *Checker, push func(string, int64, string) Push, lose func(), rollbacks ...bundle.Rollback,
 ) {

@@ -359,7 +359,7 @@ func (s *stage) explain(ctx context.Context) {
 			output, _ = s.fleet.Why(ctx, e.Runtime)
 			s.story.Add("kcp-publisher why %s:\n%s", e.Runtime, output)
 			if sim := s.simulated()[e.Runtime]; sim != nil {
-				s.story.Add("%s: trouble %v", e.Runtime, sim.LastError())
+				s.story.Add("%s: problems %v", e.Runtime, sim.LastError())
 			}
 		}
 	}

@@ -101,8 +101,8 @@ func (s *observations) isForReplacedKey(before, p *Push) bool {
 	return false
 }
 
-// noteKey notes that the runtime has accepted a bundle, so the key of this bundle is the runtime's current key. A
-// restored control plane can know only an earlier key, so that its bundles seem to replace the current one.
+// noteKey records that the runtime has accepted a bundle, so the key of this bundle is the runtime's current key. A
+// restored control plane can know only an earlier key. Its bundles then seem to replace the runtime's current key.
 func (s *observations) noteKey(sequence int64) {
 	bundles := s.install.bundles
 	i := slices.IndexFunc(bundles, func(p Push) bool { return p.Sequence == sequence })
@@ -278,7 +278,7 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// usersObjects stands for a module in a call of Checker.Objects with objects that users created.
+// usersObjects is passed to Checker.Objects instead of a module's name, for objects that users created.
 const usersObjects = ""
 
 // ownerOf returns the description of a module, or of users.
@@ -289,8 +289,8 @@ func ownerOf(module string) string {
 	return "module " + module
 }
 
-// Objects checks a module's objects, which it gets as UIDs by name. An object can be missing or have a new UID only if
-// a user deleted it or requested the module's removal.
+// Objects checks a module's objects. The map contains their UIDs by name. An object can be missing or have a new UID
+// only if a user deleted it or requested the module's removal.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ type Shape struct {
 	Replicas        int
 	// Network adds faults of single network connections.
 	Network bool
-	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
+	// Clocks adds faults that shift the clock of one program. It requires the programs from ShiftablePrograms.
 	Clocks bool
 	// Disasters adds restores and copies of API servers, missing APIs and quotas.
 	Disasters bool

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestUnsupportedCombinationsOfOptionsAreRefused(t *testing.T) {
+func TestUnsupportedOptionCombinationsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		shape Shape
 		want  string

@@ -46,8 +46,8 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
-// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values that these fields of
-// stage had before the commit.
+// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values of the same fields of
+// stage before the commit.
 type refusedCommit struct {
 	version, channel, before string
 	begin                    time.Time

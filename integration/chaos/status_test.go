@@ -40,7 +40,7 @@ var statusGuarantees = map[string]guarantee{
 				Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 11, States: map[string]string{"scaler": "Error"},
 			})
 		},
-		invariant: Statuses, message: "report 6 of sim-0 has scaler 1.2.0 as Ready, but this version cannot run",
+		invariant: Statuses, message: "report 6 from sim-0 has scaler 1.2.0 as Ready, but this version cannot run",
 	},
 	"only a report that contains no bundle clears the observed bundle": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
@@ -75,14 +75,14 @@ var statusGuarantees = map[string]guarantee{
 		},
 		invariant: Statuses, message: `report 6 of sim-5 has scaler 1.1.0 as Ready, but the runtime has "1.0.0"`,
 	},
-	"a canary proves only a version of its bundles": {
+	"a canary proves only a version from its bundles": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Reported(1, Reported{
 				Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 10, Ready: map[string]string{"scaler": "1.1.0"},
 			})
 		},
 		kept:      func(c *Checker, _ func(string, int64, string) Push) { canaryReady(c, "1.1.0") },
-		invariant: Signed, message: "report 6 of sim-0 has scaler 1.1.0 as Ready, but no signed bundle has it",
+		invariant: Signed, message: "report 6 from sim-0 has scaler 1.1.0 as Ready, but no signed bundle has it",
 	},
 	"a report names a pushed bundle": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
@@ -94,9 +94,9 @@ var statusGuarantees = map[string]guarantee{
 			c.Pushed(2, p)
 			c.Reported(3, reportWith(6, 11, func(r *Reported) { r.Digest = p.Digest }))
 		},
-		invariant: Signed, message: "report 6 of sim-5 has bundle 11 with digest another",
+		invariant: Signed, message: "report 6 from sim-5 has bundle 11 with digest another",
 	},
-	"a report of another digest does not count as applied": {
+	"a report about a different digest does not count as applied": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			reportsState(c, "Ready")
 			c.Recorded(2, record(func(r *Record) { r.ObservedEpoch, r.ObservedDigest = 1, "another" }))
@@ -107,7 +107,7 @@ var statusGuarantees = map[string]guarantee{
 		},
 		invariant: Statuses, message: "observed bundle 10 with digest another, but this bundle was never pushed",
 	},
-	"a report of an older bundle does not count as applied": {
+	"a report about an older bundle does not count as applied": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.0.0"))
 			reportsState(c, "Ready")
@@ -166,7 +166,7 @@ var statusGuarantees = map[string]guarantee{
 		},
 		invariant: Statuses, message: "counts 3 runtimes with scaler 1.1.0, but only 2 reported it as Ready",
 	},
-	"a replaced key does not return after several keys": {
+	"a replaced key does not return after several replacements": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			for n, key := range []string{"k", "stolen", "k"} {
 				c.Recorded(time.Duration(n), record(func(r *Record) { r.Key, r.Report = key, 5 }))

@@ -79,7 +79,7 @@ func (p *pushes) wantBroken(message string) {
 	}
 }
 
-func TestObserverAcceptsBundleOfPublisherKey(t *testing.T) {
+func TestObserverAcceptsBundleSignedByPublisher(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
@@ -91,7 +91,7 @@ func TestObserverAcceptsBundleOfPublisherKey(t *testing.T) {
 	}
 }
 
-func TestObserverReportsBundleOfUnknownKey(t *testing.T) {
+func TestObserverReportsBundleSignedByUnknownKey(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
 	p.wantBroken("runtimes must refuse it")
@@ -130,7 +130,7 @@ func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 }
 
 // Agents use the previous root until the registry accepts a new one.
-func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
+func TestObserverAcceptsBundleIfItsKeyIsJustRevoked(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
 		after  time.Duration // time from the acceptance of the revoking root to the push

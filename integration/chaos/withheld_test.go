@@ -39,7 +39,7 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Budget, message: "3 runtimes have scaler 1.1.0 without a reported result",
 	},
-	"reports of a suspended runtime are not read": {
+	"reports from a suspended runtime are not read": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.Suspended(1, "sim-5")
 			reportsState(c, "Ready")
@@ -67,7 +67,7 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Withheld, message: "bundle 12 was pushed for sim-5 with key k, which is revoked",
 	},
-	"another key gets the versions of the bundle for a revoked key": {
+	"a new key gets only the versions that the runtime had before": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			canaryReady(c, "1.1.0")
 			c.Pushed(2, withKey("k", push("sim-5", 11, "1.0.0")))
@@ -88,7 +88,7 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
-	"only a restored control plane forgets modules of a newer key": {
+	"only a restored control plane omits modules from a newer key's bundle": {
 		broken: func(c *Checker, push func(string, int64, string) Push) { forgetModule(c, push, func() {}) },
 		kept: func(c *Checker, push func(string, int64, string) Push) {
 			forgetModule(c, push, func() { c.Restoring("")(4) })

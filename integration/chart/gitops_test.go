@@ -149,7 +149,7 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 			require.NoError(t, g.dryRun(o), "%s: %s %s", name, o.GetKind(), o.GetName())
 		}
 	}
-	t.Run("Flux and Argo CD accept their objects", func(t *testing.T) {
+	t.Run("the objects of Flux and Argo CD are valid", func(t *testing.T) {
 		suite.Long(t)
 		for _, file := range gitOpsDefinitions(t) {
 			data, err := os.ReadFile(file)

@@ -93,7 +93,7 @@ func (o *operator) notes() {
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			// A command with another context needs a second cluster.
+			// Skip commands for another context, because they need a second cluster.
 			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
 				!strings.Contains(command, "--context RUNTIME ") {
 				command, _, _ = strings.Cut(command, "   ") // three spaces precede the command's explanation

@@ -11,7 +11,7 @@ import (
 )
 
 // The Role must allow the Lease names that the publisher uses.
-func TestRolesIncludeTheLeasesOfTheSelector(t *testing.T) {
+func TestRolesAllowTheLeaseNamesForASelector(t *testing.T) {
 	const base = "kcp-publisher.kyma-pull.dev"
 	for _, selector := range []string{"", "sharding.fluxcd.io/shard=one"} {
 		r := release(t, "kcp-publisher", map[string]any{"location": "registry.example/fleet", "shards": 3,

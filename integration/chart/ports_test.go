@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRolesAndPortsPageListsThePortsOfTheCharts(t *testing.T) {
+func TestRolesAndPortsPageListsChartPorts(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "security", "roles-and-ports.md"))
 	require.NoError(t, err)
 	listed := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// Without the rule of the NetworkPolicy, a login could not reach the metadata service.
+// Without the rule in the NetworkPolicy, a login could not reach the metadata service.
 func TestProviderSetsFlagAndAllowsMetadataService(t *testing.T) {
 	const (
 		podIdentity, machine = "169.254.170.23/32", "169.254.169.254/32"
@@ -19,14 +19,14 @@ func TestProviderSetsFlagAndAllowsMetadataService(t *testing.T) {
 		chart, provider string
 		allowed, denied []string
 	}{
-		"publisher on AWS":         {"kcp-publisher", "aws", []string{podIdentity, machine}, nil},
-		"publisher on Google":      {"kcp-publisher", "gcp", []string{machine}, []string{podIdentity}},
-		"publisher on Azure":       {"kcp-publisher", "azure", []string{machine}, []string{podIdentity}},
-		"publisher without":        {"kcp-publisher", "generic", nil, []string{podIdentity, machine}},
-		"agent on AWS":             {"skr-agent", "aws", []string{podIdentity}, []string{machine}},
-		"agent on Google":          {"skr-agent", "gcp", []string{machine}, []string{podIdentity}},
-		"agent on Azure":           {"skr-agent", "azure", nil, []string{podIdentity, machine}},
-		"agent without a provider": {"skr-agent", "", nil, []string{podIdentity, machine}},
+		"publisher on AWS":             {"kcp-publisher", "aws", []string{podIdentity, machine}, nil},
+		"publisher on Google":          {"kcp-publisher", "gcp", []string{machine}, []string{podIdentity}},
+		"publisher on Azure":           {"kcp-publisher", "azure", []string{machine}, []string{podIdentity}},
+		"publisher without a provider": {"kcp-publisher", "generic", nil, []string{podIdentity, machine}},
+		"agent on AWS":                 {"skr-agent", "aws", []string{podIdentity}, []string{machine}},
+		"agent on Google":              {"skr-agent", "gcp", []string{machine}, []string{podIdentity}},
+		"agent on Azure":               {"skr-agent", "azure", nil, []string{podIdentity, machine}},
+		"agent without a provider":     {"skr-agent", "", nil, []string{podIdentity, machine}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"registry": map[string]any{"provider": c.provider}}

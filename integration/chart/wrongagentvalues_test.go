@@ -29,9 +29,9 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"{events: {url: 'https://hooks.example/x'}, extraArgs: ['--set=events-addr=https://other.example/x']}",
 			[]string{"extraArgs: --set=events-addr is already set by events.url"},
 		},
-		"deadline of an upgrade of one minute": {"upgradeDeadline: 60s", []string{"upgradeDeadline: must be more than 1m"}},
-		"unknown log level":                    {"log: {level: warn}", []string{"/log/level", noOption}},
-		"short digest":                         {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
+		"upgrade deadline of one minute": {"upgradeDeadline: 60s", []string{"upgradeDeadline: must be more than 1m"}},
+		"unknown log level":              {"log: {level: warn}", []string{"/log/level", noOption}},
+		"short digest":                   {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
 		"image repository with a tag": {
 			"image: {repository: 'registry.example/agent:1.0.0'}",
 			[]string{"/image/repository", noPattern},
@@ -71,7 +71,7 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			[]string{"/rbac/clusterRoles/0", noPattern},
 		},
 		"duplicate cluster role": {"rbac: {clusterRoles: [a, a]}", []string{"/rbac/clusterRoles"}},
-		"agent's account as account of modules": {
+		"agent's account as the modules' account": {
 			"modules: {serviceAccount: skr-agent}",
 			[]string{"modules.serviceAccount: skr-agent is the agent's own ServiceAccount"},
 		},

@@ -59,7 +59,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"location: registry.example/Fleet",
 			[]string{"/location", noPattern},
 		},
-		"location of a host without a domain": {"location: registry/fleet", []string{"/location", noPattern}},
+		"location with a host without a domain": {"location: registry/fleet", []string{"/location", noPattern}},
 		"next location with a scheme": {
 			"agents: {nextLocation: 'https://new.example/fleet'}",
 			[]string{"/agents/nextLocation", noPattern},
@@ -199,7 +199,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy}",
 			[]string{"/signaturePolicy", "missing property 'rules'"},
 		},
-		"signature policy without a namespace of its keys": {
+		"signature policy without a namespace for its keys": {
 			anyPolicy, []string{"signatureKeysNamespace: is required with signaturePolicy", "from kcp-system"},
 		},
 		"public keys in the namespace of private keys": {
@@ -210,7 +210,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			anyPolicy + "\nsignatureKeysNamespace: shared\nsecretsNamespace: shared",
 			[]string{"signatureKeysNamespace: shared is also secretsNamespace"},
 		},
-		"misspelled field of a signature rule": {
+		"misspelled field in a signature rule": {
 			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy, " +
 				"rules: [{components: 'a/*', require: true}]}",
 			[]string{"/signaturePolicy/rules/0", "'require'", notAllowed},

@@ -15,8 +15,8 @@ import (
 // resumeTimeout is the maximum time until the API server of a resumed cluster is ready.
 const resumeTimeout = time.Minute
 
-// freeze suspends the programs of an idle cluster, which would otherwise use CPU time. It suspends a program before the
-// programs that it depends on.
+// freeze suspends the programs of an idle cluster, which would otherwise use CPU time. It suspends each program before
+// the program's dependencies.
 func (s *server) freeze() error {
 	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
 		return fmt.Errorf("freeze an idle cluster: %w", err)
@@ -69,7 +69,7 @@ func (s *server) revive(ctx context.Context) error {
 	return nil
 }
 
-// running returns the names of the running programs. A program comes before the programs that it depends on.
+// running returns the names of the running programs. Each program comes before its dependencies.
 func (s *server) running() []string {
 	programs := []string{"kube-apiserver", "etcd"}
 	if s.kwok != nil {

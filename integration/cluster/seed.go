@@ -60,8 +60,8 @@ func (s seed) plant(data string) (bool, error) {
 	if s == "" {
 		return false, nil
 	}
-	now := time.Now()
-	if err := os.Chtimes(string(s), now, now); errors.Is(err, fs.ErrNotExist) { // used seeds are not removed
+	now := time.Now() // keep does not remove recently used seeds
+	if err := os.Chtimes(string(s), now, now); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("update the time of the cached etcd data: %w", err)

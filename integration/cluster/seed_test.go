@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestEtcdDataIsCopiedToLaterDataFolders(t *testing.T) {
+func TestEtcdDataIsCopiedToNewDataFolders(t *testing.T) {
 	folder := t.TempDir()
 	data := filepath.Join(folder, "data")
 	if err := os.MkdirAll(filepath.Join(data, "member"), 0o700); err != nil {

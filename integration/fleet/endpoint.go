@@ -57,5 +57,5 @@ func OwnAddress() (string, error) {
 			return prefix.IP.String(), nil
 		}
 	}
-	return "", errors.New("this machine has no IPv4 address except loopback, and an EndpointSlice cannot contain that")
+	return "", errors.New("this machine has only loopback IPv4 addresses, which an EndpointSlice cannot contain")
 }

@@ -36,7 +36,7 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 		"full clone":                  {whole, first, "", false},
 		"shallow clone":               {shallow, first, "git fetch --unshallow", true},
 		"folder without a repository": {"/", first, "is not a Git repository", true},
-		"commit of another branch":    {whole, aside, "is not an ancestor of HEAD", false},
+		"commit on another branch":    {whole, aside, "is not an ancestor of HEAD", false},
 		"unknown commit":              {whole, strings.Repeat("1", 40), "is not an ancestor of HEAD", false},
 	} {
 		err := inHistory(t.Context(), c.root, c.commit)

@@ -47,8 +47,8 @@ func confine(
 		"system:serviceaccounts:"+as.namespace)
 }
 
-// ApplyChartFile applies all objects in a file with permissions of a chart, as `kubectl apply` does. The path is
-// relative to the folder of the charts.
+// ApplyChartFile applies all objects in a chart's file with permissions, as `kubectl apply` does. The path is relative
+// to the folder of the charts.
 func ApplyChartFile(ctx context.Context, admin client.Client, elements ...string) error {
 	objects, err := chartObjects(elements...)
 	if err != nil {

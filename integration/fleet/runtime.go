@@ -100,7 +100,7 @@ func (r *Runtime) Cluster() string {
 	return r.ID
 }
 
-// enroll creates the agent's namespace and the account of checks, and applies the output of `kcp-publisher enroll`.
+// enroll creates the agent's namespace and the checks' account, and applies the output of `kcp-publisher enroll`.
 func (r *Runtime) enroll(ctx context.Context) error {
 	if err := r.API.Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {

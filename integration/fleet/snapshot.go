@@ -20,8 +20,8 @@ func (f *Fleet) SaveControlPlane(ctx context.Context, path string) error {
 	return runEtcdTool(ctx, "etcdctl", "--endpoints", c.Etcd(), "snapshot", "save", path)
 }
 
-// RestoreControlPlaneSnapshot restores the control plane from the file of SaveControlPlane, with etcdutl. flags are
-// further flags of `etcdutl snapshot restore`.
+// RestoreControlPlaneSnapshot restores the control plane from a file that SaveControlPlane wrote, with etcdutl. flags
+// are further flags of `etcdutl snapshot restore`.
 func (f *Fleet) RestoreControlPlaneSnapshot(ctx context.Context, path string, flags ...string) error {
 	dir, err := os.MkdirTemp(f.Dir, "snapshot-")
 	if err != nil {

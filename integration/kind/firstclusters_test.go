@@ -139,7 +139,7 @@ func tutorialScript(t *testing.T, blocks []guides.Block, version string) string 
 }
 
 // The release workflow runs the tutorial with the version of the new release.
-func TestTutorialInstallsTheVersionOfTheRelease(t *testing.T) {
+func TestTutorialInstallsTheReleasedVersion(t *testing.T) {
 	blocks, err := guides.Read(filepath.Join("..", "..", "docs", "tutorials", "first-clusters.md"))
 	require.NoError(t, err)
 	script := tutorialScript(t, blocks, "0.3.0-rc.1")

@@ -102,7 +102,8 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("build images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // without links
+	// The pattern does not match hack/images' links, whose names have no version.
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar"))
 	if err != nil {
 		return err
 	}

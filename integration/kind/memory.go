@@ -13,7 +13,7 @@ import (
 // does. Peak is the maximum usage including these pages.
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
-// Memory reads the memory usage of each of a program's running containers from the container's cgroup.
+// Memory reads the memory usage of a program's running containers from their cgroups.
 func (g *Environment) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
 	p, err := inPod(program)
 	if err != nil {

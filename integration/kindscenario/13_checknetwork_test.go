@@ -20,7 +20,7 @@ import (
 
 // The egress rules in the agent's chart apply to HTTP checks. The chart allows one of the Service's two ports. The
 // rollout waits until an operator allows the other port, too.
-func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
+func TestNetworkPolicyLimitsCheckRequests(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)

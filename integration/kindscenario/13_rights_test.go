@@ -35,25 +35,25 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	agentKey := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}
 	foreignKey := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "any"}
 	for what, err := range map[string]error{
-		"the publisher reads Secrets of kube-system": publisher.List(ctx, &corev1.SecretList{},
+		"the publisher reads Secrets in kube-system": publisher.List(ctx, &corev1.SecretList{},
 			client.InNamespace(metav1.NamespaceSystem)),
 		"the publisher deletes from the catalog":      publisher.Delete(ctx, samplemodule.Good().Template()),
 		"the publisher creates Pods":                  publisher.Create(ctx, podIn(sample.Namespace)),
 		"the agent creates Pods in default":           agent.Create(ctx, podIn(metav1.NamespaceDefault)),
 		"the agent creates Pods in its own namespace": agent.Create(ctx, podIn(v1beta2.RuntimeNamespace)),
-		"the agent reads a Secret of kube-system":     agent.Get(ctx, foreignKey, &corev1.Secret{}),
+		"the agent reads a Secret in kube-system":     agent.Get(ctx, foreignKey, &corev1.Secret{}),
 		"the agent gives itself all permissions": agent.Create(ctx,
 			clusterAdmin("escape", rbacv1.Subject{
 				Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent",
 			})),
-		"a workload of the runtime reads the agent's key": tenant.Get(ctx, agentKey, &corev1.Secret{}),
-		"a workload of the runtime writes Manifests":      tenant.Delete(ctx, beaconManifest()),
-		"a workload of the runtime reads the module's CRs": tenant.Get(ctx,
+		"a workload in the runtime reads the agent's key": tenant.Get(ctx, agentKey, &corev1.Secret{}),
+		"a workload in the runtime writes Manifests":      tenant.Delete(ctx, beaconManifest()),
+		"a workload in the runtime reads the module's CRs": tenant.Get(ctx,
 			client.ObjectKeyFromObject(defaultBeacon()), defaultBeacon()),
-		"a workload of the runtime changes its Kyma": tenant.Delete(ctx, &v1beta2.Kyma{
+		"a workload in the runtime changes the Kyma": tenant.Delete(ctx, &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 		}),
-		"a workload of the runtime reads the agent's lease": tenant.Get(ctx,
+		"a workload in the runtime reads the agent's lease": tenant.Get(ctx,
 			client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent.kyma-pull.dev"},
 			&coordinationv1.Lease{}),
 	} {

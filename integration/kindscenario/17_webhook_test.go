@@ -42,7 +42,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 }
 
 // Helm waits until the pods are ready. Their probes call the service.
-func TestTokenServiceOfTheChartRuns(t *testing.T) {
+func TestTokenServiceInTheChartRuns(t *testing.T) {
 	startScenario(t)
 	service := &appsv1.Deployment{}
 	must(t, stage.fleet.Control.Get(t.Context(),

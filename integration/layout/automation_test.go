@@ -95,7 +95,7 @@ func runnable(command string, targets []string) bool {
 }
 
 // .ci/run and the workflow for changes must run the same steps. The first two steps in .ci/run prepare the machine.
-func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
+func TestChangeWorkflowRunsTheCISteps(t *testing.T) {
 	steps := ciSteps(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
 		return step == "make prepare" || step == "make kind-nodes"

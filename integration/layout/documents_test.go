@@ -26,7 +26,7 @@ func TestTestsNamedOnPagesExist(t *testing.T) {
 	}
 }
 
-func TestEveryRowOfKymaCompatibilityNamesItsTest(t *testing.T) {
+func TestEveryKymaCompatibilityRowNamesItsTest(t *testing.T) {
 	proven, rows := false, 0
 	for line := range strings.Lines(readFile(t, "docs", "kyma-compatibility.md")) {
 		line = strings.TrimSpace(line)

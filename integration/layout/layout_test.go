@@ -91,7 +91,7 @@ func TestImportsPointToLowerLayers(t *testing.T) {
 	}
 }
 
-func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
+func TestImportsFromHigherLayersAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool

@@ -58,7 +58,7 @@ var messagesRead = map[string][]string{
 		"kcp-publisher/internal/gitops/git/failure.go Repository.fetchError",
 	},
 	"a user searches the messages": {"kcp-publisher/internal/web/ui/query.go matchesSearch"},
-	"a helper of tests finds formatting errors": {
+	"a test helper finds formatting errors": {
 		"bundle/trust/trusttest/trusttest.go WantReason",
 	},
 }
@@ -303,7 +303,7 @@ func isName(e ast.Expr, name string) bool {
 	return is && identifier.Name == name
 }
 
-func TestReadingsOfMessagesAreFound(t *testing.T) {
+func TestCodeThatReadsMessagesIsFound(t *testing.T) {
 	for body, want := range map[string]int{
 		`strings.Contains(c.Message, "x")`:                                                   1,
 		`strings.HasSuffix(err.Error(), "x")`:                                                1,

@@ -38,9 +38,9 @@ func TestTutorialBuildsNoReleasedVersion(t *testing.T) {
 	}
 }
 
-// A release replaces both versions. In a checkout, they are the default tag of the image, and the notes after an
-// installation refer to the CRDs of this version.
-func TestChartsHaveTheVersionOfTheNextRelease(t *testing.T) {
+// A release replaces version and appVersion. In a checkout, appVersion is the default image tag, and the notes after an
+// installation link to the CRDs of version.
+func TestChartsHaveTheNextReleaseVersion(t *testing.T) {
 	want := nextVersion(t)
 	for _, name := range []string{"kcp-publisher", "skr-agent"} {
 		found := regexp.MustCompile(`(?m)^(?:version|appVersion): (\S+)$`).FindAllStringSubmatch(

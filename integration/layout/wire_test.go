@@ -192,7 +192,7 @@ func limitsTable(t *testing.T) string {
 func shownLimit(name string, value goconstant.Value) string {
 	n, _ := goconstant.Int64Val(value)
 	switch {
-	case !strings.HasSuffix(name, "Bytes") && n >= int64(time.Second): // no count limit is that high
+	case !strings.HasSuffix(name, "Bytes") && n >= int64(time.Second): // a duration, because no count limit is that high
 		return time.Duration(n).String()
 	case !strings.HasSuffix(name, "Bytes"):
 		return fmt.Sprint(n)

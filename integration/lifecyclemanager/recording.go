@@ -98,7 +98,7 @@ var isUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 var isTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// normalize replaces values that differ between two recordings, and removes fields of other programs.
+// normalize replaces values that differ between two recordings, and removes other programs' fields.
 func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)

@@ -136,7 +136,7 @@ func TestBothVerifiersRejectChangedAttestations(t *testing.T) {
 				},
 			},
 			{
-				"hint of another key", func(t *testing.T, e *envelope) {
+				"hint for another key", func(t *testing.T, e *envelope) {
 					e.Material.PublicKey.Hint = thumbprint(t, other)
 				},
 			},

@@ -180,15 +180,15 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(25*time.Hour).UTC(), time.Now().Add(48*time.Hour).UTC()
 		}), refusal.NotYetIssued},
 		{
-			"a bundle of another cluster",
+			"a bundle for another cluster",
 			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }),
 			refusal.WrongCluster,
 		},
 		{
-			"a bundle of another epoch",
+			"a bundle with another epoch",
 			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch,
 		},
-		{"a bundle that requires a feature of later agents",
+		{"a bundle that requires an unknown feature",
 			signAgain(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
 				predicate["critical"] = []string{"teleport"}
 			}), refusal.UnsupportedFeature},

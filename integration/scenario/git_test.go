@@ -243,14 +243,14 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("publisher uses only the permissions of the charts", func(t *testing.T) {
+	t.Run("publisher uses only permissions from its chart", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)
 	})
 }
 
-func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
+func TestOnlyCommitsFromTrustedSignersAreApplied(t *testing.T) {
 	for _, program := range []string{"ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed: cannot generate keys", program)

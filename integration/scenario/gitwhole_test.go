@@ -285,7 +285,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 			t.Errorf("the repository's record reports %s", got)
 		}
 	})
-	t.Run("publisher uses only the permissions of the charts", func(t *testing.T) {
+	t.Run("publisher uses only permissions from its chart", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)

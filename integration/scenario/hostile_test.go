@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// False times, sequence numbers and modules in a report affect only that runtime's status, and only until the next
-// correct report.
+// False times, sequence numbers and modules in a runtime's report affect only that runtime's status, and only until the
+// next correct report.
 func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	suite.Long(t) // the short suite runs TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})

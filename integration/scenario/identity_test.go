@@ -43,7 +43,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 }
 
 // The attacker can edit the oldest Kyma.
-func TestRuntimeStaysWithTheKymaOfItsEnrollment(t *testing.T) {
+func TestRuntimeStaysWithTheKymaFromEnrollment(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	older := fleet.NewKyma("mallory", "regular")

@@ -102,7 +102,7 @@ func createRuntimeForEachHealth(t *testing.T, f *fleet.Fleet, o operator) {
 	simulated := map[string]*fleet.Simulated{}
 	for _, id := range []string{"healthy", "failing", "silent", "suspended", "deleting", "behind"} {
 		kyma := fleet.NewKyma(id, "regular", "scaler")
-		if id == "deleting" || id == "behind" { // carried runtimes do not become silent
+		if id == "deleting" || id == "behind" { // air-gapped runtimes do not become silent
 			kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "48h"}
 		}
 		var err error

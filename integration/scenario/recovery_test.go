@@ -310,7 +310,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 }
 
 // emptyNamespace deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. No
-// agent runs, so it removes the finalizers with the command in docs/guides/repair.md.
+// agent runs, so emptyNamespace removes the finalizers with the command in docs/guides/repair.md.
 func emptyNamespace(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)

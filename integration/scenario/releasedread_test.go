@@ -19,7 +19,7 @@ import (
 // The test uses random catalogs, requests, windows and settings. For each runtime, the publisher must either report the
 // problem in the runtime's own row, or publish a bundle that this version's agent and the agent of each release accept.
 // The valid runtime of each fleet always gets a bundle.
-func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
+func TestReleasedAgentsReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()
 	must(t, err)
@@ -92,7 +92,7 @@ func problemsByRuntime(t *testing.T, output string) map[string]string {
 	return problems
 }
 
-// randomAnnotations returns valid and invalid annotations of a Kyma.
+// randomAnnotations returns valid and invalid annotations for a Kyma.
 func randomAnnotations(random *rand.Rand) map[string]any {
 	all := map[string]any{}
 	pick := func(name string, values ...string) {

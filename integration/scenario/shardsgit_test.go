@@ -99,7 +99,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	}
 	requestModules("scaler", "mailer")
 
-	t.Run("commit of a killed planner is continued", func(t *testing.T) {
+	t.Run("commit continues after the planner is killed", func(t *testing.T) {
 		suite.Long(t)
 		_, planner := holders(t, f)
 		replicas[planner].kill(t)

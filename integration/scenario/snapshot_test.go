@@ -49,7 +49,7 @@ type snapshotFleet struct {
 	f        *fleet.Fleet
 	r        *fleet.Runtime
 	snapshot string
-	before   map[string]types.UID // of the Manifests
+	before   map[string]types.UID // UIDs of the Manifests
 }
 
 func (g *snapshotFleet) assign() {

@@ -94,7 +94,7 @@ func published(t *testing.T, r *fleet.Runtime, before string) string {
 	return digest
 }
 
-func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
+func TestWatchedChangesAreReportedImmediately(t *testing.T) {
 	suite.Long(t) // the short suite runs TestModulesHaveOnlyTheirAccountsRights and TestWatchesReportChangesFromAPIServer
 	ctx := t.Context()
 	f := newFleet(t, rareReports)

@@ -47,7 +47,7 @@ type Measurement struct {
 	Message string
 }
 
-// State is the state of one of a module's checks in one version.
+// State is the state of one check for one module version.
 type State struct {
 	Name string `json:"name"`
 	// Of is a hash of the check's definition. Query is a hash of the request: the Service, path and PromQL query. Query

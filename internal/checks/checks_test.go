@@ -110,7 +110,7 @@ func TestNextMeasurementIsDueAfterTheInterval(t *testing.T) {
 		"next measurement": {
 			State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second),
 		},
-		"due time is rounded to the granularity": {
+		"due time is rounded": {
 			State{Measured: start.Add(4900 * time.Millisecond), Result: v1beta2.CheckPassed}, start, true,
 			start.Add(30 * time.Second),
 		},

@@ -26,7 +26,7 @@ const (
 	// interruptEvery is the number of loop iterations after which the timeout is checked.
 	interruptEvery = 100
 	// maxNesting limits the nesting of lists, maps, loops and function calls, because each level can add a level to a
-	// value's type. The type checker's time grows with the third power of these levels.
+	// value's type. The time for the type check grows with the third power of the type's depth.
 	maxNesting = 32
 )
 

@@ -23,11 +23,11 @@ func fill(before, part, middle, end, after string) string {
 	return before + strings.Repeat(part, n) + middle + strings.Repeat(end, n) + after
 }
 
-// Without limits, these expressions would take seconds to compile, or more memory than the machine has.
+// Without limits, compiling these expressions would take seconds or exhaust the machine's memory.
 func TestHostileExpressionsCompileInShortTime(t *testing.T) {
 	for name, text := range map[string]string{
-		"chain of optMap":        fill("optional.of(1)", ".optMap(x,x)", "", "", ".hasValue()"),
-		"chain of optFlatMap":    fill("optional.of(1)", ".optFlatMap(x,optional.of(x))", "", "", ".hasValue()"),
+		"optMap chain":           fill("optional.of(1)", ".optMap(x,x)", "", "", ".hasValue()"),
+		"optFlatMap chain":       fill("optional.of(1)", ".optFlatMap(x,optional.of(x))", "", "", ".hasValue()"),
 		"nested optMap":          fill("", "optional.of(1).optMap(x,", "1", ")", ".hasValue()"),
 		"nested map":             fill("", "[1].map(x,", "1", ")", ".size() == 1"),
 		"nested exists_one":      fill("", "[1].exists_one(x,", "true", ")", ""),
@@ -39,7 +39,7 @@ func TestHostileExpressionsCompileInShortTime(t *testing.T) {
 		"many lists":             fill("[", strings.Repeat("[", 30)+"1"+strings.Repeat("]", 30)+",", "[1]", "", "] == []"),
 		"many maps": fill("[", strings.Repeat("{1:", 28)+"1"+strings.Repeat("}", 28)+",", "{1:1}", "",
 			"] == []"),
-		"long chain of selection": fill("body", ".?a", "", "", ".hasValue()"),
+		"long chain of field selections": fill("body", ".?a", "", "", ".hasValue()"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(text), longestExpression)
@@ -94,7 +94,7 @@ func TestUselessChecksAreRefusedWithTheirField(t *testing.T) {
 		"error in an http expression": {
 			http("response.queue < 100", 0, 0), "http.expression", "undeclared reference to 'response'",
 		},
-		"maxLatency of the default timeout": {
+		"maxLatency equal to the default timeout": {
 			http("", 10, 0), "http.maxLatency", "maxLatency is 10s, must be less than timeout, which is 10s",
 		},
 		"maxLatency above the timeout": {

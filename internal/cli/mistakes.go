@@ -113,12 +113,12 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usage(err)
 }
 
-// maxShortName is the maximum length of a short name. Typing errors rarely change the first letter of a short name, but
-// many short names differ in two letters, such as keys and yes.
+// maxShortName is the maximum length of a short name. Typos rarely change the first letter of a short name, but many
+// short names differ in only two letters, such as keys and yes.
 const maxShortName = 4
 
 func similarFlags(cmd *cobra.Command, name string) []string {
-	distance := min(suggestionDistance, len(name)/2) // a distance of 2 would match most names of three letters
+	distance := min(suggestionDistance, len(name)/2) // a distance of 2 would match most three-letter names
 	names := &cobra.Command{SuggestionsMinimumDistance: distance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if !flag.Hidden && (len(name) > maxShortName || flag.Name[0] == name[0]) {

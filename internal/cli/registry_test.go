@@ -79,10 +79,10 @@ func TestOpenErrorNamesTheInvalidFlag(t *testing.T) {
 			Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path",
 			"--blob-host \"https://blobs.example\": must be HOST",
 		},
-		"credentials file of another format": {
+		"credentials file in the wrong format": {
 			Registry{Config: yaml}, "host/path", "--registry-config " + yaml + ": docker config: ",
 		},
-		"certificates file of another format": {
+		"certificates file in the wrong format": {
 			Registry{CA: yaml}, "host/path", "--registry-ca " + yaml + ": registry CA: no certificate found",
 		},
 		"missing certificates file": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},

@@ -38,12 +38,12 @@ func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
 		want string
 	}{
 		"default values": {"{}\n", "run", ExitDone, `hosts=[] interval=1m0s`},
-		"values of --set": {
+		"values from --set": {
 			"{}\n", "run --set poll-interval=5s --set=host=a", ExitDone, `hosts=["a"] interval=5s`,
 		},
 		"value that contains =":     {"{}\n", "run --set host=a=b", ExitDone, `hosts=["a=b"]`},
 		"repeated --set for a list": {"{}\n", "run --set host=a --set host=b", ExitDone, `hosts=["a" "b"]`},
-		"values of the file": {
+		"values from the file": {
 			"poll-interval: 7s\nhost: [a, b]\n", "run", ExitDone, `hosts=["a" "b"] interval=7s`,
 		},
 		"--set with a list in a file": {"host: [a, b]\n", "run --set host=c", ExitDone, `hosts=["c"]`},
@@ -51,18 +51,18 @@ func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
 			"{}\n", "run --set poll-intervall=5s", ExitUsage,
 			`unknown setting "poll-intervall": did you mean poll-interval?`,
 		},
-		"negative value of --set": {
+		"negative value in --set": {
 			"{}\n", "run --set poll-interval=-5s", ExitUsage, "poll-interval -5s: must be at least 0",
 		},
 		"negative value in the file": {
 			"poll-interval: -5s\n", "run", ExitUsage, "poll-interval -5s: must be at least 0",
 		},
-		"misspelled key of the file": {
+		"misspelled key in the file": {
 			"poll-intervall: 5s\n", "run", ExitUsage,
 			`"poll-intervall" is not a flag or setting of this command: did you mean poll-interval?`,
 		},
 		"--set without a value":  {"{}\n", "run --set host", ExitUsage, "must be KEY=VALUE"},
-		"invalid value of --set": {"{}\n", "run --set poll-interval=soon", ExitUsage, `invalid duration "soon"`},
+		"invalid value in --set": {"{}\n", "run --set poll-interval=soon", ExitUsage, `invalid duration "soon"`},
 		"invalid value in the file": {
 			"poll-interval: soon\n", "run", ExitUsage,
 			`poll-interval: invalid value "soon": time: invalid duration "soon"`,
@@ -74,7 +74,7 @@ func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
 			"{}\n", "run --poll-interval=5s", ExitUsage,
 			"use --set poll-interval=VALUE, or key poll-interval in the --config file",
 		},
-		"setting of another command": {
+		"setting that only another command has": {
 			"poll-interval: 5s\n", "show", ExitUsage, `"poll-interval" is not a flag or setting of this command`,
 		},
 		"help that lists the settings": {

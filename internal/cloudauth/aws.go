@@ -120,7 +120,7 @@ func (a awsLogin) assumeRole(ctx context.Context, file, endpoint string) (awsKey
 		Keys awsKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
 	}
 	if xml.Unmarshal(body, &found) != nil {
-		return awsKeys{}, errors.New("the response of STS is not the expected XML document")
+		return awsKeys{}, errors.New("the response from STS is not the expected XML document")
 	}
 	return found.Keys, nil
 }
@@ -131,7 +131,7 @@ func (a awsLogin) podIdentity(ctx context.Context, at string) (awsKeys, error) {
 	if err != nil {
 		return awsKeys{}, err
 	}
-	// The AWS SDKs have the same rule, because the request contains the Pod's token.
+	// The request contains the Pod's token, so like the AWS SDKs, send it over HTTP only within the node.
 	if host := request.URL.Hostname(); request.URL.Scheme != "https" && !net.ParseIP(host).IsLoopback() &&
 		!slices.Contains(metadataHosts[AWS], request.URL.Host) {
 		return awsKeys{}, fmt.Errorf("AWS_CONTAINER_CREDENTIALS_FULL_URI: %s needs https", host)

@@ -41,7 +41,7 @@ func TestIdentityIsExchangedForPassword(t *testing.T) {
 			t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://169.254.170.23/v1/credentials")
 			t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", cloudtest.WorkloadToken(t))
 		}, "AWS", "password", 0, []string{"GET /v1/credentials", "POST /ecr"}},
-		"access keys of AWS": {AWS, cloudtest.ECR, func(t *testing.T, _ *cloudtest.Cloud) {
+		"AWS access keys": {AWS, cloudtest.ECR, func(t *testing.T, _ *cloudtest.Cloud) {
 			t.Setenv("AWS_ACCESS_KEY_ID", "ASIA")
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
 			t.Setenv("AWS_SESSION_TOKEN", "session")
@@ -119,55 +119,55 @@ func TestFailedLoginNamesProviderRegistryAndFix(t *testing.T) {
 		"Pod Identity over HTTP": {AWS, cloudtest.ECR, map[string]string{
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://pod.example/v1",
 		}, "/x", nil, "pod.example needs https"},
-		"no role": {
+		"no AWS role": {
 			AWS, cloudtest.ECR, map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN"}, "/x", nil, "AWS_ROLE_ARN",
 		},
-		"no token file": {
+		"missing AWS token file": {
 			AWS, cloudtest.ECR, map[string]string{"AWS_ROLE_ARN": "a", "AWS_WEB_IDENTITY_TOKEN_FILE": "/nowhere"}, "/x",
 			nil, "/nowhere",
 		},
-		"role refused": {
+		"STS denies the role": {
 			AWS, cloudtest.ECR, withRole, "/", answer(403, "AccessDenied"), "status 403: AccessDenied",
 		},
-		"text for XML": {AWS, cloudtest.ECR, withRole, "/", answer(200, "secret"), "not the expected XML"},
-		"no keys":      {AWS, cloudtest.ECR, withRole, "/", answer(200, "<a/>"), "no access keys"},
-		"ECR denies": {
+		"text instead of XML from STS": {AWS, cloudtest.ECR, withRole, "/", answer(200, "secret"), "not the expected XML"},
+		"STS response without keys":    {AWS, cloudtest.ECR, withRole, "/", answer(200, "<a/>"), "no access keys"},
+		"ECR denies the request": {
 			AWS, cloudtest.ECR, withRole, "/ecr", answer(400, "AccessDeniedException"), "AccessDeniedException",
 		},
-		"ECR without data": {AWS, cloudtest.ECR, withRole, "/ecr", answer(200, "{}"), "no authorization token"},
-		"ECR invalid data": {
+		"ECR response without a token": {AWS, cloudtest.ECR, withRole, "/ecr", answer(200, "{}"), "no authorization token"},
+		"ECR response with an invalid token": {
 			AWS, cloudtest.ECR, withRole, "/ecr",
 			answer(200, `{"authorizationData":[{"authorizationToken":"c2VjcmV0","expiresAt":1}]}`),
 			"invalid authorization token",
 		},
-		"endless answer": {
+		"endless response": {
 			AWS, cloudtest.ECR, withRole, "/ecr", answer(200, strings.Repeat(" ", maxBodyBytes+1)), "more than",
 		},
-		"no file": {GCP, cloudtest.GCP, map[string]string{
+		"missing GCP configuration file": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "/nowhere",
 		}, "/x", nil, "/nowhere"},
-		"key file": {
+		"GCP configuration of another type": {
 			GCP, cloudtest.GCP, map[string]string{"GOOGLE_APPLICATION_CREDENTIALS": "TOKEN"}, "/x", nil, "external_account",
 		},
-		"GCP answers with text": {GCP, cloudtest.GCP, map[string]string{
+		"text instead of JSON from GCP": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "FEDERATION",
 		}, "/v1/token", answer(200, "secret"), "not the expected JSON"},
-		"GCP without a token": {GCP, cloudtest.GCP, map[string]string{
+		"GCP response without a token": {GCP, cloudtest.GCP, map[string]string{
 			"GOOGLE_APPLICATION_CREDENTIALS": "FEDERATION",
 		}, "/v1/token", answer(200, "{}"), "no access_token"},
-		"no Entra ID": {Azure, cloudtest.Azure, nil, "/x", nil, "AZURE_CLIENT_ID, AZURE_TENANT_ID"},
-		"Entra refuses": {
+		"no Entra client ID": {Azure, cloudtest.Azure, nil, "/x", nil, "AZURE_CLIENT_ID, AZURE_TENANT_ID"},
+		"Entra denies the request": {
 			Azure, cloudtest.Azure, withEntra, "/tenant/oauth2/v2.0/token", answer(401, "AADSTS700213"), "AADSTS700213",
 		},
-		"plain authority": {Azure, cloudtest.Azure, map[string]string{
+		"Entra authority over HTTP": {Azure, cloudtest.Azure, map[string]string{
 			"AZURE_CLIENT_ID": "client", "AZURE_TENANT_ID": "tenant", "AZURE_FEDERATED_TOKEN_FILE": "TOKEN",
 			"AZURE_AUTHORITY_HOST": "http://login.example/",
 		}, "/x", nil, "must begin with https://"},
-		"ACR returns no JWT": {
+		"ACR token that is not a JWT": {
 			Azure, cloudtest.Azure, withEntra, "/oauth2/exchange",
 			answer(200, `{"refresh_token":"secret"}`), "JSON Web Token",
 		},
-		"ACR returns no expiry": {
+		"ACR token without an expiry": {
 			Azure, cloudtest.Azure, withEntra, "/oauth2/exchange", answer(200, `{"refresh_token":"a.e30.c"}`), "no expiry",
 		},
 	} {
@@ -266,7 +266,7 @@ func TestEndpointCannotRedirectALogin(t *testing.T) {
 	}
 }
 
-func TestLoginIsLimitedInTime(t *testing.T) {
+func TestLoginHasATimeout(t *testing.T) {
 	slow := Limit(AWS, func(ctx context.Context, _ string) (*store.Login, error) {
 		if deadline, limited := ctx.Deadline(); !limited || time.Until(deadline) > loginTimeout {
 			t.Errorf("got deadline %s, want within %s", deadline, loginTimeout)

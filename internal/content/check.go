@@ -32,7 +32,7 @@ type Input struct {
 
 // Checked is accepted content.
 type Checked struct {
-	// Objects contains the objects to install, with their namespaces and without the fields of other programs.
+	// Objects contains the objects to install, with their namespaces and without the fields that other programs set.
 	Objects []*unstructured.Unstructured
 	// DefaultCR is the default CR with its namespace. It is nil if the kind is unknown or if Objects contains the CR.
 	DefaultCR *unstructured.Unstructured
@@ -98,11 +98,12 @@ type checker struct {
 	namespace string
 	scope     Scope
 	defined   map[schema.GroupVersionKind]bool
-	// first contains the checked objects. The value is the namespace in the content, or the default namespace.
+	// first contains the checked objects. The value is the object's namespace in the content, or the default namespace.
 	first map[guard.Key]string
 }
 
-// add adds an object from the content. It leaves out an object that only this cluster cannot install.
+// add adds an object from the content. It leaves out an object that cannot be installed in this cluster, but could be
+// in others.
 func (c *checker) add(o *unstructured.Unstructured) error {
 	if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
 		c.leaveOut(o, err)

@@ -78,7 +78,7 @@ func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
 	require.Contains(t, role.Object, "rules")
 }
 
-func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
+func TestDropForeignFieldsRemovesLeaseHolder(t *testing.T) {
 	o := contenttest.Object(t,
 		"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
 			"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")

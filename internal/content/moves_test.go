@@ -13,10 +13,10 @@ func TestMovesNameOneOtherModule(t *testing.T) {
 		want        Move
 		problem     string
 	}{
-		"no annotation":   {nil, Move{}, ""},
-		"move to":         {map[string]string{"kyma-pull.dev/moves-to": "b"}, Move{To: "b"}, ""},
-		"move from":       {map[string]string{"kyma-pull.dev/moves-from": "a"}, Move{From: "a"}, ""},
-		"name with slash": {map[string]string{"kyma-pull.dev/moves-to": "team/b"}, Move{To: "team/b"}, ""},
+		"no annotation":      {nil, Move{}, ""},
+		"move to a module":   {map[string]string{"kyma-pull.dev/moves-to": "b"}, Move{To: "b"}, ""},
+		"move from a module": {map[string]string{"kyma-pull.dev/moves-from": "a"}, Move{From: "a"}, ""},
+		"name with slash":    {map[string]string{"kyma-pull.dev/moves-to": "team/b"}, Move{To: "team/b"}, ""},
 		"both annotations": {
 			map[string]string{"kyma-pull.dev/moves-to": "b", "kyma-pull.dev/moves-from": "a"}, Move{},
 			"ConfigMap x has the annotations kyma-pull.dev/moves-to and kyma-pull.dev/moves-from: remove one of them",

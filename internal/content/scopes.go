@@ -60,7 +60,7 @@ func withDefinitions(
 			return served(gvk)
 		}
 		kind := gvk.GroupKind()
-		if unserved[kind] { // avoid another lookup, which sends discovery requests
+		if unserved[kind] { // skip a lookup that would send discovery requests again
 			return namespaced, nil
 		}
 		// Look the kind up with its version. A lookup without a version uses a cache, which can be outdated.

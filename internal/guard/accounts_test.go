@@ -27,8 +27,8 @@ func TestAccountSettingsSelectModuleAccounts(t *testing.T) {
 		"user name instead of a service account": {[]string{"system:admin"}, `service account "system:admin"`},
 		"invalid namespace":                      {[]string{"m=a.b/c"}, `namespace "a.b"`},
 		"namespace without an account name":      {[]string{"m=a/"}, `service account ""`},
-		"account of Kubernetes":                  {[]string{"m=kube-system/x"}, "kube-system/x belongs to Kubernetes"},
-		"account of the agent":                   {[]string{"skr-agent"}, "kyma-system/skr-agent belongs to"},
+		"account that Kubernetes uses":           {[]string{"m=kube-system/x"}, "kube-system/x belongs to Kubernetes"},
+		"account that the agent uses":            {[]string{"skr-agent"}, "kyma-system/skr-agent belongs to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseAccounts(c.settings, home)

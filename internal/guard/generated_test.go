@@ -45,7 +45,7 @@ func TestEveryRuleHasGoAndCELOrAReason(t *testing.T) {
 }
 
 // The API server refuses a policy whose expressions it cannot parse.
-func TestExpressionsOfPoliciesCanBeParsed(t *testing.T) {
+func TestPolicyExpressionsCanBeParsed(t *testing.T) {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	require.NoError(t, err)
 	parse := func(what, expression string) {
@@ -152,7 +152,7 @@ func matchConditions() []policyVariable {
 	}
 }
 
-// theAgent selects the requests of the agent.
+// theAgent selects the requests from the agent.
 func theAgent() policyVariable {
 	return policyVariable{name: "the-agent", expression: celExpression(`request.userInfo.username == '<accounts><agent>'`,
 		"agent", AgentName)}
@@ -170,7 +170,7 @@ func homeConstraints() string {
 	return b.String()
 }
 
-// constraintsOf selects the requests of the policy's validations.
+// constraintsOf selects the requests that the policy's validations check.
 func constraintsOf(policy policyName) string {
 	var b strings.Builder
 	b.WriteString("    resourceRules:\n")

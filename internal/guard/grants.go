@@ -72,7 +72,7 @@ func checkPublicBinding(o *unstructured.Unstructured) string {
 }
 
 const (
-	// An account that has permission for the verb change on this resource is an operator.
+	// An account that is allowed the verb "change" on this resource is an operator.
 	operatorGroup    = "kyma-pull.dev"
 	operatorResource = "agents"
 	// aggregationLabels is the prefix of labels that add a role's rules to a built-in role.
@@ -86,13 +86,13 @@ var (
 		"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous",
 	}
 	readVerbs = []string{"get", "list", "watch"}
-	// agentResources are the resources in rules that include a kind that only the agent writes.
+	// agentResources are the resource names in a rule that include a kind that only the agent writes.
 	agentResources = []string{"*", "*/*", "manifests", "manifests/status", "moduletemplates", "modulereleasemetas"}
 )
 
 func isWriteVerb(verb string) bool { return !slices.Contains(readVerbs, verb) }
 
-// isAgentResource reports whether a resource in a rule includes a kind that only the agent writes.
+// isAgentResource reports whether a resource name in a rule includes a kind that only the agent writes.
 func isAgentResource(resource string) bool {
 	return slices.Contains(agentResources, resource)
 }

@@ -48,7 +48,7 @@ func checkInterception(o *unstructured.Unstructured, agentNamespace string, poli
 	}
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-		return "" // the module also contains the policy, which is checked itself
+		return "" // the policy is also part of the module, and is checked separately
 	}
 	for _, in := range all {
 		for _, t := range protectedTargets() {

@@ -19,7 +19,7 @@ func TestKubernetesGroupsAreNotCustom(t *testing.T) {
 	}
 }
 
-func TestOtherGroupsAreCustom(t *testing.T) {
+func TestGroupsOutsideKubernetesAreCustom(t *testing.T) {
 	for _, group := range []string{
 		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "metrics.k8s.io", "x-k8s.io",
 		"cluster.x-k8s.io",

@@ -29,7 +29,7 @@ func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) lab
 			continue
 		}
 		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // ignore an unknown format of a later Kubernetes version
+			continue // ignore a format that this program does not know
 		}
 		for field := range fields.Metadata.Labels {
 			delete(left, strings.TrimPrefix(field, "f:"))
@@ -38,10 +38,10 @@ func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) lab
 	return left
 }
 
-// SafeLabels returns the labels to apply to the agent's namespace. current contains the current labels, others the
-// current labels that other field managers own, and wanted the wanted labels. If the change of a label would let a
-// webhook or policy intercept the agent's requests, the label keeps its current value. The error lists each such label
-// with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. current contains all current labels, others contains
+// those that other field managers own, and wanted contains the requested labels. A label keeps its current value if the
+// requested change would let a webhook or policy intercept the agent's requests. The error lists each such label with
+// the reason.
 func SafeLabels(
 	current, others, wanted labels.Set, agentNamespace string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,
@@ -82,8 +82,8 @@ func SafeLabels(
 	return safe, errors.Join(problems...)
 }
 
-// podExposure returns the reason why a label for Istio would add a proxy to one of the agent's pods. It returns "" if
-// the label would not.
+// podExposure returns the reason why a label for Istio would add a proxy to one of the agent's pods. Otherwise, it
+// returns "".
 func podExposure(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""

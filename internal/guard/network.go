@@ -88,7 +88,7 @@ func namespaceSelectors(o *unstructured.Unstructured) []map[string]any {
 	return selectorsOrMatchAll(all)
 }
 
-// ciliumSpecs returns a Cilium policy's specs, which has a spec, a list specs, or both.
+// ciliumSpecs returns the specs in a Cilium policy: the field spec, the entries of the list specs, or both.
 func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {

@@ -1,6 +1,6 @@
 package guard
 
-// policyAgent checks the requests of the agent's own ServiceAccount. RBAC cannot limit the types of Secrets or the
+// policyAgent checks the requests from the agent's own ServiceAccount. RBAC cannot limit the types of Secrets or the
 // fields of a Deployment. Without this policy, a client with the agent's token could get tokens of all ServiceAccounts
 // in namespaces in which the agent creates Secrets, or read Secrets through the agent's own Deployment.
 //
@@ -35,7 +35,7 @@ func agentVariables() []policyVariable {
 	}
 }
 
-// listOwnRequestRules returns the rules for requests of the agent.
+// listOwnRequestRules returns the rules for requests from the agent.
 func listOwnRequestRules() []rule {
 	return []rule{
 		{

@@ -35,7 +35,7 @@ func listPodRules() []rule {
 object.?data.orValue({}).all(f, !f.matches('(?i)^spec$') ||
 type(object.data[f]) == map && object.data[f].all(g, !g.matches('(?i)^template$')))`,
 							"revisions", celText(controllerRevisionKind.resource)),
-						message: "only Kubernetes writes revisions of workloads",
+						message: "only Kubernetes writes ControllerRevisions",
 					},
 				}
 			},
@@ -73,8 +73,8 @@ object.spec.selector.?matchExpressions.orValue([]).all(e, e.key.matches(variable
 e.key in variables.podLabels && (e.operator == 'Exists' || variables.podLabels[e.key] in e.?values.orValue([])) :
 !(e.key in variables.podLabels) || e.operator == 'NotIn' && !(variables.podLabels[e.key] in e.?values.orValue([])))))`,
 						"requested", budgetKind.requested()),
-					message: "select a label of the module's pods, because a second PodDisruptionBudget for skr-agent would block " +
-						"the drain of its node",
+					message: "select the module's pods by a label that skr-agent's pods do not have: a second PodDisruptionBudget " +
+						"for skr-agent would block the drain of its node",
 				}}
 			},
 		},

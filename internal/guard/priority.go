@@ -48,7 +48,8 @@ func checkDisruptionBudget(o *unstructured.Unstructured, agentNamespace string) 
 	// A budget without a selector selects no pods.
 	if selector := budget.Spec.Selector; selector != nil &&
 		!excludesTarget(selector, target{labels: agentPodLabels()}) {
-		return "spec.selector would select the agent's pods: select a label of the module's pods"
+		return "spec.selector would select the agent's pods: select the module's pods by a label that the agent's pods " +
+			"do not have"
 	}
 	return ""
 }

@@ -32,7 +32,7 @@ func TestModulesCannotDisplaceTheAgent(t *testing.T) {
 			disruptionBudget("kyma-system", "{matchLabels: {app.kubernetes.io/name: skr-agent}}"),
 			"spec.selector would select the agent's pods",
 		},
-		"PodDisruptionBudget for a label with an open value": {
+		"PodDisruptionBudget for a label whose value is not fixed": {
 			disruptionBudget("kyma-system", "{matchExpressions: [{key: helm.sh/chart, operator: NotIn, values: [a]}]}"),
 			"spec.selector would select the agent's pods",
 		},

@@ -117,7 +117,7 @@ func isAgentPlural(name string) bool {
 // podTemplatePaths are the field paths of pod templates.
 var podTemplatePaths = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// checkBuiltInReferences applies checkAgentAccount to the kinds of Kubernetes that the admission policies also check.
+// checkBuiltInReferences applies checkAgentAccount to the built-in kinds that the admission policies also check.
 func checkBuiltInReferences(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	if hasPods(k.Group) || k.isAny(ingressKind) {
@@ -174,7 +174,7 @@ func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string 
 		return ""
 	}
 	if k.Kind == controllerRevisionKind.kind && hasTemplate(o.Object["data"]) {
-		return "only Kubernetes writes revisions of workloads"
+		return "only Kubernetes writes ControllerRevisions"
 	}
 	carriers := slices.Clone(podTemplatePaths)
 	if k.Kind == "Pod" || k.Kind == "ReplicaSet" {

@@ -48,7 +48,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: configmaps.}\n" +
 				"spec: {names: {kind: ConfigMap, plural: configmaps}}", `built-in API group ""`,
 		},
-		"CRD with the name of another plural": {
+		"CRD whose name does not match its plural": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
 				"others.example.com}\nspec: {group: example.com, names: {kind: Mine, plural: mines}}",
 			"must be its plural and its group, mines.example.com",
@@ -113,7 +113,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: mine, labels: {pod-security.kubernetes.io/enforce: " +
 				"privileged}}", "",
 		},
-		"other label on a shared namespace": {
+		"unrelated label on a shared namespace": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {a: b}}", "",
 		},
 
@@ -172,7 +172,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			pod("volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]"),
 			"Secret skr-agent-key of the agent",
 		},
-		"custom resource with field volumes of another type": {
+		"custom resource whose field volumes is not a list": {
 			"apiVersion: example.org/v1\nkind: X\nmetadata: {name: x, namespace: kyma-system}\nspec: {volumes: " +
 				"{skr-agent-key: 1}}", "",
 		},
@@ -205,14 +205,14 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: kyma-system, labels: " +
 				"{app.kubernetes.io/name: skr-agent}}", "",
 		},
-		"Pod with another label": {
+		"Pod with another name in the agent's label": {
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: " +
 				"keda}}", "",
 		},
 		"ControllerRevision with a pod template": {
 			"apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: x, namespace: kyma-system}\ndata: " +
 				"{spec: {template: {spec: {ServiceAccountName: skr-agent}}}}",
-			"ControllerRevision kyma-system/x: only Kubernetes writes revisions of workloads",
+			"ControllerRevision kyma-system/x: only Kubernetes writes ControllerRevisions",
 		},
 		"ControllerRevision without a pod template": {
 			"apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: x, namespace: kyma-system}\ndata: " +
@@ -376,7 +376,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}",
 				"  matchConditions: [{name: a, expression: \"request.namespace != 'kyma-system'\"}]\n"), "",
 		},
-		"webhook with a match condition for another name": {
+		"webhook with a match condition that excludes a different name": {
 			webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}",
 				"  matchConditions: [{name: a, expression: \"request.namespace != 'kyma -system'\"}]\n"),
 			"would intercept secrets",
@@ -385,7 +385,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			webhook("ValidatingWebhookConfiguration", "{apiGroups: [authorization.k8s.io], resources: ['*']}", ""),
 			"would intercept selfsubjectaccessreviews",
 		},
-		"webhook with an extended match condition": {
+		"webhook with a match condition that is always true": {
 			webhook("ValidatingWebhookConfiguration", "{apiGroups: [''], resources: [secrets]}",
 				"  matchConditions: [{name: a, expression: \"request.namespace != 'kyma-system' || true\"}]\n"),
 			"would intercept secrets",

@@ -44,7 +44,7 @@ func Check(objects []*unstructured.Unstructured, agentNamespace string) error {
 }
 
 // ruleShares is the name of the rule that limits the total shares in a module's PriorityLevelConfigurations. An
-// admission policy cannot enforce it, because it evaluates one object at a time.
+// admission policy cannot enforce this rule, because a policy evaluates one object at a time.
 const ruleShares = "priority-levels"
 
 // ContentOnlyReason returns the reason why only the agent's check of module content enforces a rule. It returns "" if

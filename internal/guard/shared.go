@@ -26,7 +26,7 @@ var foreignLabels = []string{
 }
 
 // NameAndLabels returns a shared namespace's name and labels, which are the only fields that the agent applies for a
-// module. Other fields would affect all modules. For example, an owner reference can delete the namespace.
+// module. Other fields would affect all modules. For example, an owner reference can cause the namespace's deletion.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())

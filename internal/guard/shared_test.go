@@ -40,7 +40,7 @@ func TestContentWithOwnerReferencesIsRefused(t *testing.T) {
 		"namespace kyma-system with an owner": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " + owner + "}", "shared-namespace",
 		},
-		"namespace of a later Kubernetes version with an owner": {
+		"unknown kube- namespace with an owner": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-later, " + owner + "}", "shared-namespace",
 		},
 		"namespace kube-system with a finalizer": {

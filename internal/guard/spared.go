@@ -13,9 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sparesAgentCRDs reports whether a ValidatingAdmissionPolicy accepts all writes to the agent's CRDs, because each of
-// its validations begins with a comparison that is true for every API group except the policy's own. Other parts of a
-// policy can refuse a request if their evaluation fails, so the policy must not contain them.
+// sparesAgentCRDs reports whether a ValidatingAdmissionPolicy accepts all writes to the agent's CRDs. Each of its
+// validations must begin with a comparison that is true for every API group except the policy's own. The policy must
+// not contain match conditions, parameters or audit annotations, because it can refuse a request if their evaluation
+// fails.
 func sparesAgentCRDs(o *unstructured.Unstructured) bool {
 	spec, _, err := unstructured.NestedMap(o.Object, "spec")
 	if err != nil || o.GetKind() != "ValidatingAdmissionPolicy" {

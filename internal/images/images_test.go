@@ -82,7 +82,7 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		"mirror of a partial path element": {
 			"example.org.evil/a:1.0", nil, map[string]string{"example.org": "x.example"}, "example.org.evil/a:1.0",
 		},
-		"mirror with another name of Docker Hub": {
+		"mirror for an alias of Docker Hub": {
 			"nginx", nil, map[string]string{"index.docker.io": "m.example"}, "m.example/library/nginx",
 		},
 		"mirror of the localized image": {

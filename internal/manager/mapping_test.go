@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// growing is a RESTMapper that counts requests and to which tests can add kinds.
+// growing is a RESTMapper that counts requests. Tests can add kinds to it.
 type growing struct {
 	*meta.DefaultRESTMapper
 	requests int

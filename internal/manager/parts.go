@@ -59,7 +59,7 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // each part has a controller with the same name, with shared metrics
+	base.Controller.SkipNameValidation = new(true) // the parts' controllers have the same names and share metrics
 	mgr, err := ctrl.NewManager(withFence(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)

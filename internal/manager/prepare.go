@@ -67,7 +67,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 func describeObstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "the program's ServiceAccount does not have a permission, compare its roles with the roles of the chart"
+		return "the program's ServiceAccount lacks a permission: compare its roles with the chart's roles"
 	case apierrors.IsUnauthorized(err):
 		return "the API server rejects the program's credentials"
 	default:

@@ -96,7 +96,7 @@ func (p *revisionPoll) exitOnceRestored(ctx context.Context) error {
 	return nil // the process is shutting down
 }
 
-// observedLeases is a client for leases that reports the resource version of each response to revisions.
+// observedLeases is a client for leases that passes each response's resource version to revisions.
 type observedLeases struct {
 	coordinationclient.LeasesGetter
 	revisions *revisions

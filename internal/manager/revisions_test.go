@@ -44,7 +44,7 @@ func TestDecreasingResourceVersionIsReportedAsRestore(t *testing.T) {
 		"two decreasing versions":                {[]string{"7", "6", "5"}, true},
 		"failed read":                            {[]string{"7", "", "8"}, false},
 		"decreasing version after a failed read": {[]string{"7", "", "6"}, true},
-		"versions that are not a number":         {[]string{"b", "a"}, false},
+		"versions that are not numbers":          {[]string{"b", "a"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRevisions()

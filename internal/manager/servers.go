@@ -89,7 +89,7 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a TLS configuration with a self-signed certificate. It protects the scraper's token from passive
+// selfSigned returns a TLS configuration with a self-signed certificate. TLS protects the scraper's token from passive
 // observers.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)

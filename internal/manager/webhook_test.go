@@ -190,7 +190,7 @@ func TestWebhookRetriesIgnoreRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRateOfPostedEventsIsLimited(t *testing.T) {
+func TestPostedEventsAreRateLimited(t *testing.T) {
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, discardLogger)
 	now := time.Now()
 	for i := range postsAtOnce {

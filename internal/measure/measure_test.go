@@ -150,7 +150,7 @@ func (c constant) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(c.of.Desc(), prometheus.GaugeValue, 1)
 }
 
-func TestCollectorIsExportedUntilItsEnd(t *testing.T) {
+func TestCollectorIsExportedUntilStopped(t *testing.T) {
 	one := constant{Define(Definition{Name: name("collected"), Help: "A test.", Kind: KindGauge})[0]}
 	if !slices.ContainsFunc(Definitions(), func(d Definition) bool { return d.Name == one.of.Name }) {
 		t.Error("the metric is not defined")

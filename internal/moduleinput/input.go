@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Problem is a problem that a module causes. Reason is the reason of a condition of its Manifest.
+// Problem is a problem that a module causes. Reason is a condition reason for the module's Manifest.
 type Problem struct{ Reason, Message string }
 
 // Sources loads the parts of a rendering input that are not in the Manifest.

@@ -82,8 +82,8 @@ func (d Definition) definesKind(schema map[string]any) bool {
 	})
 }
 
-// missingFields returns the paths of fields in want that are missing in got. It does not compare types, because newer
-// CRDs only add fields.
+// missingFields returns the paths of expected fields that are missing in actual. It does not compare types, because
+// newer CRDs only add fields.
 func missingFields(expected, actual map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil

@@ -78,7 +78,7 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is how long before the expiry of a root of trust the function Root starts to warn.
+// rootWarning is the remaining validity of a root of trust below which Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
 // Root returns the finding for the expiry of a root of trust. from is its location, and renew is the advice for

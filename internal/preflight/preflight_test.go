@@ -51,7 +51,7 @@ func TestPreflightFindingsMatchObservations(t *testing.T) {
 			Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more",
 		},
 		"complete definition": {crd.ServedFinding(true, nil, Failed, "upgrade"), Passed, ""},
-		"older definition": {
+		"definition that is older than the program": {
 			crd.ServedFinding(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime",
 		},
 		"missing definition": {

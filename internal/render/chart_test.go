@@ -142,7 +142,7 @@ func TestChartConfigLayerAcceptsValuesAndConfigs(t *testing.T) {
 			"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", "",
 		},
 		"chart with its own value configs": {"configs: [{name: q}]\nc: 2", "x/2", ""},
-		"other namespace in clientConfig": {
+		"clientConfig with the wrong namespace": {
 			"configs: [{name: any, clientConfig: Namespace=default}]", "",
 			"Namespace is default, but the module is installed in kyma-system",
 		},
@@ -410,7 +410,7 @@ func TestInstallOrderMatchesHelm(t *testing.T) {
 	require.Equal(t, []string(releaseutil.InstallOrder), installOrder)
 }
 
-func TestOutputIsSplitLikeInHelm(t *testing.T) {
+func TestOutputIsSplitAsInHelm(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n",
 		"a: |\n  ---\n\n\n---  \n\nb: 1\n---\n# c\n",

@@ -100,7 +100,7 @@ func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error)
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
-	// The kernel kills the child when the thread that started it ends, so this thread must live longer.
+	// The kernel kills the child when the thread that started it ends, so the thread must outlive the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {

@@ -172,11 +172,11 @@ func TestCanceledRenderingEnds(t *testing.T) {
 
 func TestFailedChildProcessIsNotAContentError(t *testing.T) {
 	for name, command := range map[string][]string{
-		"no command":                  nil,
-		"missing program":             {"/no/such/agent"},
-		"failing program":             {"/bin/false"},
-		"program with invalid output": {confined(t).Command[0], "garbage"},
-		"program without a processor": {confined(t).Command[0], "wait"},
+		"no command":                          nil,
+		"missing program":                     {"/no/such/agent"},
+		"failing program":                     {"/bin/false"},
+		"program with invalid output":         {confined(t).Command[0], "garbage"},
+		"program that waits without CPU time": {confined(t).Command[0], "wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Confined{Command: command, CPUTime: time.Second}.Render(t.Context(),

@@ -45,7 +45,7 @@ func describeWrongType(object *unstructured.Unstructured) string {
 	if !errors.As(json.Unmarshal(data, typed), &wrong) || wrong.Field == "" {
 		return ""
 	}
-	kind, _, _ := strings.Cut(wrong.Value, " ") // the value follows the type of a number
+	kind, _, _ := strings.Cut(wrong.Value, " ") // for a number, Value also contains the number, as in "number 80"
 	return fmt.Sprintf("field %s must be %s, got %s", wrong.Field, typeName(wrong.Type), kind)
 }
 

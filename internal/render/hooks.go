@@ -181,7 +181,7 @@ func byKind(a, b placedObject) int {
 
 // installOrder contains the kinds that Helm applies first, in this order.
 //
-// Source: Helm's releaseutil.InstallOrder. The package would link Helm's releases into the agent.
+// Source: Helm's releaseutil.InstallOrder. Importing that package would link Helm's release code into the agent.
 var installOrder = []string{
 	"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy",
 	"PodDisruptionBudget", "ServiceAccount", "Secret", "SecretList", "ConfigMap", "StorageClass", "PersistentVolume",

@@ -275,11 +275,11 @@ func TestNonterminatingTemplatesAreStopped(t *testing.T) {
 				"---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)),
 			want: "the templates render to more than",
 		},
-		"thousands of empty documents": {in: repeated(5000, "---\n"), want: "content has no objects"},
-		"brackets without end":         {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
-		"template that panics":         {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
+		"thousands of empty documents":    {in: repeated(5000, "---\n"), want: "content has no objects"},
+		"unclosed brackets in a template": {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
+		"template that panics":            {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})
-	t.Run("other loops", func(t *testing.T) {
+	t.Run("more loops", func(t *testing.T) {
 		suite.Long(t) // the short suite runs the case with nested loops, which the same limit stops
 		requireRefused(t, map[string]attack{
 			"slow regular expression": loop(
@@ -320,7 +320,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 			in:   with(`{"$ref": "#/$defs/d0", "$defs": {` + wide.String() + `"d40": {"type": "object"}}}`),
 			want: "rendering took longer than 1s", cpuTime: time.Second,
 		},
-		"brackets without end": {in: with(strings.Repeat("[", 1_000_000)), want: "values.schema.json: "},
+		"unclosed brackets": {in: with(strings.Repeat("[", 1_000_000)), want: "values.schema.json: "},
 		"reference to a file of the node": {
 			in:   with(`{"$ref": "file:///etc/passwd"}`),
 			want: "file:///etc/passwd is not part of the schema and is not fetched",

@@ -105,7 +105,7 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 		"alias as a key": {
 			archive(t, yamlFile("a.yaml", configMap("a")+"data: {a: &x b, *x : c}\n")), []string{"ConfigMap sample/a"},
 		},
-		"byte order marks and line ends of Windows": {
+		"byte order marks and Windows line endings": {
 			archive(t, yamlFile("a.yaml", strings.ReplaceAll("\xef\xbb\xbf"+configMap("a")+"---\n\xef\xbb\xbf"+
 				configMap("b"), "\n", "\r\n"))), []string{"ConfigMap sample/a", "ConfigMap sample/b"},
 		},

@@ -50,8 +50,9 @@ func restrictProcess(l limits) error {
 	return unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: l.CPUSeconds, Max: l.CPUSeconds + 1})
 }
 
-// exitAtLimit ends the process with exitCPUTime when it reaches the limit of its CPU time. The kernel and the recorded
-// time can differ, so the parent process could not distinguish this limit from a kill for lack of memory.
+// exitAtLimit ends the process with exitCPUTime when it reaches its CPU time limit. Without this exit code, the parent
+// process could mistake the kernel's CPU time limit for a kill for lack of memory, because the kernel's limit and the
+// recorded time can differ.
 func exitAtLimit() {
 	reached := make(chan os.Signal, 1)
 	signal.Notify(reached, unix.SIGXCPU)

@@ -99,7 +99,7 @@ func listening(t *testing.T) (address string, untouched func()) {
 	}
 }
 
-func TestOverlaysCannotReferToOtherSources(t *testing.T) {
+func TestOverlaysCannotReferToExternalSources(t *testing.T) {
 	address, untouched := listening(t)
 	base := "resources: [a.yaml]\n"
 	for name, c := range map[string]struct{ kustomization, err string }{

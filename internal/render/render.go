@@ -172,7 +172,7 @@ func wellFormed(object *unstructured.Unstructured) error {
 			unstructured.RemoveNestedField(object.Object, "metadata", field)
 			continue
 		} else if entries, ok := value.(map[string]any); ok {
-			// Charts write null for a value that is not set, and Helm installs them.
+			// Charts write null for a value that is not set, and Helm accepts null.
 			maps.DeleteFunc(entries, func(_ string, entry any) bool { return entry == nil })
 		}
 		if _, _, err := unstructured.NestedStringMap(object.Object, "metadata", field); err != nil {

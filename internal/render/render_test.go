@@ -55,7 +55,7 @@ func configMap(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: sample\n", name)
 }
 
-func TestOrderOfObjectsDoesNotDependOnPackaging(t *testing.T) {
+func TestObjectOrderDoesNotDependOnPackaging(t *testing.T) {
 	folder := archive(t,
 		member{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir}},
 		yamlFile("./b.yml", configMap("third")),
@@ -103,7 +103,7 @@ func TestLabelsAndAnnotationsWithoutAValueAreOmitted(t *testing.T) {
 	require.Empty(t, objects[0].GetAnnotations())
 }
 
-func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
+func TestContentErrorsNameTheLocation(t *testing.T) {
 	many := make([]member, MaxEntries+1)
 	for i := range many {
 		many[i] = yamlFile(fmt.Sprintf("%d.txt", i), "")
@@ -161,7 +161,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			"more than 8388608 bytes after expanding aliases",
 		},
 		"alias that contains itself": {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
-		"merge key with a text": {
+		"merge key with a string": {
 			[]byte(configMap("a") + "data: {<<: text}\n"), v1beta2.OCIRef, "a merge key needs a mapping",
 		},
 		"too many values in YAML": {
@@ -187,11 +187,11 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			[]byte("apiVersion: v1\nkind: List\nitems: {a: b}"), v1beta2.OCIRef, "items must be a list of objects",
 		},
 		"only an empty list": {[]byte("apiVersion: v1\nkind: List\nitems:\n"), v1beta2.OCIRef, "no objects"},
-		"invalid item of a list": {
+		"invalid item in a list": {
 			[]byte("apiVersion: v1\nkind: List\nitems: [{kind: A}]"), v1beta2.OCIRef,
 			"items[0]: object without apiVersion",
 		},
-		"invalid item of a typed list": {
+		"invalid item in a typed list": {
 			[]byte("apiVersion: v1\nkind: ConfigMapList\nitems: [{kind: A}]"), v1beta2.OCIRef,
 			"items[0]: object without apiVersion",
 		},
@@ -245,7 +245,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			"content, document 1: document 1: found incompatible YAML document: line 1 is the directive %YAML 1.2: remove " +
 				"this line",
 		},
-		"directive of the second document": {
+		"directive in the second document": {
 			[]byte(configMap("a") + "...\n%TAG ! tag:x,2000:\n---\n" + configMap("b")), v1beta2.OCIRef,
 			"line 7 is the directive %TAG ! tag:x,2000:: remove this line",
 		},

@@ -10,7 +10,7 @@ import (
 )
 
 // newErrorLog returns a server's log for errors outside its handlers. It logs at most one failed TLS handshake per
-// minute, because clients without credentials cause them.
+// minute, because clients without credentials can cause any number of them.
 func newErrorLog() *log.Logger {
 	to := log.Default()
 	handshakes := rate.NewLimiter(rate.Every(time.Minute), 1)

@@ -8,8 +8,8 @@ import (
 )
 
 // limitedListener limits the number of open connections. Unlike netutil.LimitListener, it does not count hijacked
-// connections, because their handler limits them. If they counted, the limit would need to be higher, and clients
-// without credentials could open as many connections.
+// connections, because their handler limits them. If hijacked connections counted, the limit would need to be higher,
+// and clients without credentials could open more connections.
 type limitedListener struct {
 	net.Listener
 	slots chan struct{}

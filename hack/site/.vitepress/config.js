@@ -34,7 +34,7 @@ function sidebar() {
 // slug names headings as GitHub does, so that anchors work in the repository and on the site.
 const slug = (heading) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')
 
-// target maps a link of a page: pages of docs/ stay relative, other files of the repository lead to GitHub.
+// target maps a link on a page: pages of docs/ stay relative, other files of the repository lead to GitHub.
 function target(href, source) {
   if (/^([a-z]+:|#|\/)/.test(href)) return href
   const [file, anchor] = href.split('#')
@@ -57,7 +57,7 @@ function mapLinks(md) {
   })
 }
 
-// Text in double braces would be a template of Vue.
+// Vue would treat text in double braces as a template.
 function showBraces(md) {
   const render = md.renderer.rules.text
   md.renderer.rules.text = (...args) => render(...args).replaceAll('{{', '&#123;&#123;')

@@ -16,7 +16,7 @@ func app(i int, version string) sample.Version {
 	return sample.Version{Module: name, Version: version, Manifest: fmt.Sprintf(objects, name, namespace, version)}
 }
 
-// appName returns a module name without digits, which module names must not contain.
+// appName returns a module name. Module names must not contain digits.
 func appName(i int) string {
 	letter := func(place int) rune { return rune('a' + i/place%26) }
 	return fmt.Sprintf("app-%c%c%c", letter(26*26), letter(26), letter(1))

@@ -15,8 +15,8 @@ import (
 
 const profiled = 30 * time.Second
 
-// profile starts a CPU profile if profiles are enabled. It prints errors, because the measurement does not depend on
-// the profile.
+// profile starts a CPU profile if profiles are enabled. It prints errors instead of returning them, because the
+// measurement does not depend on the profile.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()
 	if address == "" {

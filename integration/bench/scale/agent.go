@@ -55,7 +55,8 @@ type conduct struct {
 	Silent, Noisy bool
 }
 
-// sharedReports contains the module reports of all agents with the same desired state, which share it to save memory.
+// sharedReports contains the module reports for one desired state. All agents with this state share them to save
+// memory.
 type sharedReports struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule

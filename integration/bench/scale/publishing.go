@@ -56,7 +56,7 @@ type pushed struct {
 	were             map[string]string // digest of each Kyma's previous bundle
 }
 
-// untilPushed waits until the registry has received a bundle for every runtime. It ignores bundles from before the time
+// untilPushed waits until the registry has received a bundle for every runtime. It ignores bundles that arrived before
 // started.
 func (w *world) untilPushed(
 	ctx context.Context, started time.Time, before requestCounts, spent cpuTimes,

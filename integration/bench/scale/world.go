@@ -173,7 +173,7 @@ func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to that of the next process
+	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the next process's time
 	err := w.publisher.stop(syscall.SIGKILL)
 	w.publisher = nil
 	return err

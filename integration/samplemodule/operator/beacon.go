@@ -38,8 +38,8 @@ type reconciler struct {
 	version string
 }
 
-// Reconcile creates a Beacon's ConfigMap. If the Beacon is deleted, it removes the finalizer once the Beacon is not in
-// use anymore.
+// Reconcile creates a Beacon's ConfigMap. If the Beacon is deleted, Reconcile removes the finalizer once no ConfigMap
+// uses the Beacon.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	beacon := newBeacon()
 	if err := r.Get(ctx, request.NamespacedName, beacon); err != nil {

@@ -60,7 +60,7 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 		"unknown variable":   {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
 		"unknown kind":       {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},
 		"nested loops":       {expression: bomb(8), want: checks.Unknown, text: "cost limit exceeded"},
-		"text that grows 10 times": {
+		"expression that builds a long string": {
 			expression: "(" + growing(10) + ").size() > 0", want: checks.Unknown, text: "cost limit exceeded",
 		},
 		"deeply nested parentheses": {
@@ -117,7 +117,7 @@ func growing(depth int) string {
 	return text + ` + "b"`
 }
 
-func TestCheckOfMoreThan500ObjectsIsInconclusive(t *testing.T) {
+func TestCheckWithMoreThan500ObjectsIsInconclusive(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxObjects + 1 {
 		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{

@@ -130,14 +130,14 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		port    int32
 		text    string
 	}{
-		"loopback address":                     {"127.0.0.1", 1, "it is a loopback address"},
-		"metadata service":                     {"169.254.169.254", 80, "it is a link-local address"},
-		"metadata service, IPv6":               {"fd00:ec2::254", 80, "it is a metadata service"},
-		"metadata service of another provider": {"100.100.100.200", 80, "it is a metadata service"},
+		"loopback address":                  {"127.0.0.1", 1, "it is a loopback address"},
+		"metadata service":                  {"169.254.169.254", 80, "it is a link-local address"},
+		"metadata service, IPv6":            {"fd00:ec2::254", 80, "it is a metadata service"},
+		"metadata service of Alibaba Cloud": {"100.100.100.200", 80, "it is a metadata service"},
 		"API server": {
 			apiServer.Addr().String(), int32(apiServer.Port()), "it is a loopback address",
 		},
-		"endpoint of a second API server":    {"192.0.2.1", 6443, "it is the API server"},
+		"API server outside this machine":    {"192.0.2.1", 6443, "it is the API server"},
 		"unspecified address":                {"0.0.0.0", 80, "it is a loopback address"},
 		"loopback address, IPv4-mapped":      {"::ffff:127.0.0.1", 80, "it is a loopback address"},
 		"metadata service, NAT64":            {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
@@ -146,7 +146,7 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		"API server, local NAT64":            {"64:ff9b:1::192.0.2.1", 6443, "it is the API server"},
 		"metadata service, local NAT64":      {"64:ff9b:1::169.254.169.254", 80, "it is a link-local address"},
 		"metadata service, IPv4-translated":  {"::ffff:0:169.254.169.254", 80, "it is a link-local address"},
-		"credentials of Pods, IPv6":          {"fd00:ec2::23", 80, "it is a metadata service"},
+		"EKS Pod Identity, IPv6":             {"fd00:ec2::23", 80, "it is a metadata service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := w.raw(c.address, c.port)
@@ -196,8 +196,8 @@ func TestAllAddressesOfTheAPIServerAreRefused(t *testing.T) {
 	}
 }
 
-// raw returns a Service whose address is already in the cache. Without the cache, current API servers would reject some
-// of the tested addresses in an EndpointSlice.
+// raw returns a Service whose address is already in the cache. The tests need the cache, because current API servers
+// reject some of the addresses in an EndpointSlice.
 func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.mu.Lock()
@@ -209,7 +209,7 @@ func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	return service
 }
 
-func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
+func TestChecksOfServicesWithoutEndpointsAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "outside"},
@@ -235,7 +235,7 @@ func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
 	}
 }
 
-func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
+func TestChecksWithoutPermissionsAreUnknown(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Config.Impersonate.UserName = "system:serviceaccount:default:nobody" })
 	m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.serve(http.NotFound)}})
 	require.Equal(t, checks.Unknown, m.Verdict)
@@ -245,8 +245,8 @@ func TestChecksOfAccountWithoutPermissionsAreUnknown(t *testing.T) {
 	require.Contains(t, m.Message, "forbidden")
 }
 
-// The agent's chart binds the checks' account to the role view. In a test cluster, no controller fills this role with
-// the rules that it aggregates, so the test uses system:aggregate-to-view, which contains these rules.
+// The agent's chart binds the checks' account to the role view. In a test cluster, no controller adds the aggregated
+// rules to this role, so the test uses the role system:aggregate-to-view, which contains these rules.
 func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
 	var user string
 	w := newWorld(t, func(o *Options) {

@@ -22,7 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// node creates a Node, because the test cluster has none. The handler acts as its kubelet. It returns the Node's name.
+// node creates a Node and returns its name, because the test cluster has no Nodes. The handler acts as the Node's
+// kubelet.
 func (w *world) node(kubelet http.HandlerFunc) string {
 	w.Helper()
 	host := ownAddress(w.T)

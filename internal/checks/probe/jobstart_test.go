@@ -25,8 +25,8 @@ func TestMessageOfJobThatCannotStartNamesTheReason(t *testing.T) {
 		status  *corev1.PodStatus
 		want    string
 	}{
-		"no Pod":                    {"", nil, "the Job has no Pod: check ServiceAccount default and"},
-		"no Pod of another account": {"tester", nil, "the Job has no Pod: check ServiceAccount tester and"},
+		"no Pod":                            {"", nil, "the Job has no Pod: check ServiceAccount default and"},
+		"no Pod, account from the template": {"tester", nil, "the Job has no Pod: check ServiceAccount tester and"},
 		"image that cannot be pulled": {
 			"", &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: image}}},
 			"its Pod is waiting: ImagePullBackOff: no such image",

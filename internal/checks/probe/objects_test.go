@@ -107,7 +107,7 @@ func TestSharedReadRespectsEachCallersTimeout(t *testing.T) {
 	})
 }
 
-func TestObjectsOfACheckHaveALimit(t *testing.T) {
+func TestObjectsOfACheckAreLimited(t *testing.T) {
 	w := newWorld(t)
 	large := strings.Repeat("x", 900<<10)
 	for i := range 11 {

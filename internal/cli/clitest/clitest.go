@@ -84,7 +84,7 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 		}
 		page.WriteString(withSettings(section.String(), cmd))
 	}
-	// The page does not describe completion, so it must not link to it.
+	// The page does not describe the completion commands, so remove the links to them.
 	text := regexp.MustCompile(`(?m)^\* \[[a-z-]+ completion\].*\n`).ReplaceAllString(page.String(), "")
 	got := regexp.MustCompile(`\n{3,}`).ReplaceAllString(strings.TrimRight(text, "\n")+"\n", "\n\n")
 	path := filepath.Join(folder, root.Name()+".md")

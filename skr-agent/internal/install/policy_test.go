@@ -282,10 +282,10 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a ControllerRevision with a pod template": {func(c client.Client) error {
 			return written(c, revision("{spec: {template: {$patch: replace, spec: {serviceAccountName: skr-agent}}}}"))
-		}, "only Kubernetes writes revisions of workloads"},
+		}, "only Kubernetes writes ControllerRevisions"},
 		"a ControllerRevision with a pod template in upper case": {func(c client.Client) error {
 			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
-		}, "only Kubernetes writes revisions of workloads"},
+		}, "only Kubernetes writes ControllerRevisions"},
 		"a HorizontalPodAutoscaler for the agent": {
 			func(c client.Client) error {
 				return written(c, autoscaler("skr-agent"))
