@@ -85,8 +85,8 @@ type Checker struct {
 	leaseTakenAt time.Duration
 }
 
-// requestGrace is how long a runtime can still remove a module after its admin has requested the module again. It is
-// longer than the longest fault.
+// requestGrace is how long a runtime can still remove a module after its admin has requested the module again. This
+// time is longer than the longest fault.
 const requestGrace = 2 * time.Minute
 
 // twoLeadersTime is how long two publishers can be leaders after a user took the Lease from one of them. During this

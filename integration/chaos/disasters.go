@@ -84,8 +84,8 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 	return end, true, err
 }
 
-// restoreRuntime restores a runtime's API server from its snapshot. The runtime's admin then repeats the requests from
-// after the snapshot.
+// restoreRuntime restores a runtime's API server from its snapshot. The runtime's admin then repeats the requests that
+// were made after the snapshot.
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	requests := s.requestsMailer(id)
 	done := s.checker.Restoring(id)
@@ -99,8 +99,8 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	return nil
 }
 
-// restoreControl restores the control plane from its snapshot. An operator then recreates the Kymas from after the
-// snapshot, and repeats deletions that had not reached their runtimes.
+// restoreControl restores the control plane from its snapshot. An operator then recreates the Kymas that were created
+// after the snapshot, and repeats deletions that had not reached their runtimes.
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()

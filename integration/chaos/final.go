@@ -87,8 +87,9 @@ const (
 	moreGoroutines = 100
 )
 
-// Grown returns a message for each program that uses much more memory or many more goroutines than all earlier programs
-// with the same role. It compares by role instead of by program, because another publisher can become the leader.
+// Grown returns a message for each program that uses much more memory or many more goroutines than each program with
+// the same role did in the samples before. It compares by role instead of by program, because another publisher can
+// become the leader.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

@@ -60,7 +60,7 @@ func (s *observations) isHeld() bool {
 	return s.cloned || s.suspendedAt > 0 || revoked
 }
 
-// reportedVersion returns the version of a module in the bundle of the last report.
+// reportedVersion returns a module's version in the bundle that the last report names.
 func (s *observations) reportedVersion(module string) (version string, known bool) {
 	for _, p := range slices.Backward(s.install.bundles) {
 		if p.Epoch == s.lastReport.Epoch && p.Sequence == s.lastReport.Observed {

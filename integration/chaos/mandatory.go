@@ -18,8 +18,8 @@ func mailerRelease(mandatory bool) *v1beta2.ModuleReleaseMeta {
 	return meta
 }
 
-// requireMailer commits a change that makes module mailer mandatory or optional. If it is optional, an operator
-// approves its removal from the runtimes that do not request it.
+// requireMailer commits a change that makes module mailer mandatory or optional. If the module becomes optional, an
+// operator approves its removal from the runtimes that do not request it.
 func (s *stage) requireMailer(ctx context.Context, mandatory bool) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()

@@ -180,7 +180,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 	return g.setCommitTarget(s)
 }
 
-// onAPIServer lists the kinds of steps that exclude each other on the API server of a runtime.
+// onAPIServer lists the kinds of steps that must not overlap on one runtime's API server.
 var onAPIServer = []Kind{
 	StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey, RefuseObjects,
 }

@@ -51,7 +51,7 @@ func (c *Checker) TookBack(version string) {
 }
 
 // Rollouts checks the states of all rollouts, and the version changes since the previous call. It returns the rollouts
-// whose state differs from the previous one.
+// whose state has changed.
 func (c *Checker) Rollouts(at time.Duration, now []ObservedRollout) (changed []ObservedRollout) {
 	if c.isControlRestoring() {
 		return nil
@@ -91,8 +91,8 @@ func (c *Checker) checkRollout(at time.Duration, r ObservedRollout) {
 
 // checkUpgrade checks that a paused, stopped, superseded or rolled-back rollout did not update a runtime. It reports a
 // violation only if the rollout was in this state both before and after the update, and did not list the runtime in
-// ObservedRollout.Granted. Another rollout can return runtimes to the version of a superseded rollout. A runtime that
-// was restored can have the version already, and keeps it until a bundle rolls it back.
+// ObservedRollout.Granted. Two changes are not violations: another rollout can return runtimes to the version of a
+// superseded rollout, and a restored runtime can keep a version until a bundle rolls it back.
 func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []ObservedRollout) {
 	before, after := newestTo(c.previousRollouts, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {

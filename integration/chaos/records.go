@@ -133,7 +133,7 @@ type observations struct {
 	separated      time.Duration            // time since which only one agent has the key again, or 0
 	// quarantinedSince is the time when the status first reported two agents, or 0.
 	quarantinedSince time.Duration
-	instances        map[string]Reported // newest report of each agent of a cloned runtime
+	instances        map[string]Reported // newest report from each agent that uses a cloned runtime's key
 	// originalAt is the time of the original's last report. mayFollowCopy is true if the original has been silent for
 	// so long that the control plane is allowed to follow the copy.
 	originalAt    time.Duration

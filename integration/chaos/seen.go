@@ -85,8 +85,9 @@ func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Pus
 	}
 }
 
-// isForReplacedKey reports whether a bundle is issued for an earlier key of the runtime. The publisher pushes such a
-// bundle after the control plane was restored from a backup that lacks the newest key. The runtime refuses it.
+// isForReplacedKey reports whether a bundle is issued for a key that the runtime has replaced. The publisher pushes
+// such a bundle after the control plane was restored from a backup that lacks the newest key. The runtime refuses the
+// bundle.
 func (s *observations) isForReplacedKey(before, p *Push) bool {
 	if s.replacedKeys[p.Key] {
 		return true

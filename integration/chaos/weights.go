@@ -52,8 +52,8 @@ var disasters = []weight{
 	{DeleteNamespace, 2, 0, 0}, {RefuseObjects, 3, 2 * time.Second, 15 * time.Second},
 }
 
-// bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than that of agents' certificates,
-// because a stopped publisher cannot renew the certificates.
+// bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than the validity period of agents'
+// certificates, because a stopped publisher cannot renew the certificates.
 const bundleValidity = 30 * time.Second
 
 // expiry lists the steps that a plan adds if Shape.Expiry is set.

@@ -61,8 +61,8 @@ func (g *testCluster) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands on the remaining pages in a cluster with the charts. It replaces example names with
-// object names in the cluster.
+// otherPages runs the commands on pages other than the installation guides, in a cluster with the charts. It replaces
+// the pages' example names with the names of objects in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()

@@ -53,7 +53,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 }
 
 // AllRequests returns every request of the users in Options.Audit. It counts a watch once, although the audit log
-// contains its start and its end.
+// contains two entries for a watch: its start and its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {

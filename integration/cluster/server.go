@@ -235,8 +235,9 @@ func (s *server) pause() error {
 	return s.reaper.forget("kube-apiserver")
 }
 
-// stopAPIServer stops the API server, and kills it after stopTimeout. Connections that hang can delay its end by more
-// than a minute. Envtest also kills it after a timeout, but does not start it again later.
+// stopAPIServer stops the API server, and kills it after stopTimeout. Hanging connections can delay the API server's
+// end by more than a minute. Envtest, too, would kill the API server after a timeout, but would not start it again
+// later.
 func (s *server) stopAPIServer() error {
 	if pid, err := s.reaper.process("kube-apiserver"); err == nil {
 		timer := time.AfterFunc(s.stopTimeout, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })

@@ -18,7 +18,7 @@ const labelShare = "fleet.test/share"
 
 // Share returns a share of the fleet: a Fleet with its own runtimes and modules, so that several tests can use one
 // fleet. All shares use the same control plane, publisher, registry and keys. A test must not stop, replace or
-// intercept these.
+// intercept these shared parts.
 //
 // Tests must call Own for the names of all objects that they create in the control plane. Close removes only the
 // runtimes and Kymas of the share.

@@ -81,7 +81,7 @@ func TestConcurrentRunIsRejected(t *testing.T) {
 	}
 }
 
-func TestCleanupRemovesOnlyResourcesOfTestRuns(t *testing.T) {
+func TestCleanupRemovesOnlyResourcesFromTestRuns(t *testing.T) {
 	ours := map[string][]string{
 		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"},
 		"volume":    {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},

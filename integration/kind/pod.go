@@ -33,8 +33,8 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill kills the program's process in every pod and waits until its container has ended. The kubelet then starts
-// another container.
+// Kill kills the program's process in every pod and waits until the containers have ended. The kubelet then starts new
+// containers.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

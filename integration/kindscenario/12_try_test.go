@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// This test runs the steps of docs/tutorials/try-a-module.md with KIND=1, on the other scenarios' clusters. Creating
-// clusters for it would take minutes.
+// This test runs the steps of docs/tutorials/try-a-module.md with KIND=1, on the other scenarios' clusters, because
+// creating more clusters would take minutes.
 func TestSampleModulePassesTrialWithPods(t *testing.T) {
 	suite.Long(t) // the short suite runs TestInstalledModuleHasRunningPods
 	startScenario(t)
@@ -33,7 +33,8 @@ func TestSampleModulePassesTrialWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Remove the module's release. Otherwise, a rollout would treat the older version as a downgrade and delay it.
+	// Remove the module's release. Otherwise, a rollout would treat the trial's older version as a downgrade and delay the
+	// installation.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,

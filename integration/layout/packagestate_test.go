@@ -20,8 +20,8 @@ var packageState = map[string]string{
 	"internal/render kustomizeLock":              "kyaml stores schemas in package variables",
 }
 
-// Two parts of a process, such as two shards or two tests, share package variables, so state must be in a value that
-// a constructor returns.
+// Two parts of a process, such as two shards or two tests, share package variables. State must therefore be in a value
+// that a constructor returns.
 func TestPackagesHaveNoMutableVariables(t *testing.T) {
 	folders := map[string][]*ast.File{}
 	for name, file := range parseProduct(t, token.NewFileSet()) {

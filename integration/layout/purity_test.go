@@ -55,7 +55,7 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 }
 
 // Package bundle contains decision logic, which must not do I/O.
-func TestBundleLinksNoRegistryClient(t *testing.T) {
+func TestPackageBundleLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
 		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",
 		"kcp-publisher/internal/core/catalog",

@@ -25,7 +25,7 @@ import (
 )
 
 // operators do the work of Kubernetes' controllers and of the modules' operators. They complete Jobs, scale workloads,
-// route webhook and API Services to the server, inject its CA, and finalize namespaces.
+// route webhook and API Services to the server, inject the server's CA, and finalize namespaces.
 type operators struct {
 	api    client.Client
 	server *server

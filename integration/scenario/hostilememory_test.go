@@ -25,8 +25,8 @@ const (
 )
 
 // Fifty runtimes with stolen keys send 10,000 expensive reports to the publisher, which has the memory limit of its
-// chart. After the runtimes send usual reports again, the publisher needs as much memory as before. It frees the data
-// for decisions about removals after one to two minutes.
+// chart. After the runtimes send usual reports again, the publisher needs as much memory as before. The publisher frees
+// the data for decisions about removals after one to two minutes.
 func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 	suite.Long(t) // the short suite runs TestHostileReportsAreFreedFromMemory
 	const reporters, hostileRounds = 50, 200
@@ -118,8 +118,8 @@ func (h *hostileReporters) untilHeapReturns(before int64) {
 		})
 }
 
-// liveHeap returns the used heap bytes of a program after garbage collections. The first one frees the targets of weak
-// references.
+// liveHeap returns the used heap bytes of a program after garbage collections. The first collection frees the targets
+// of weak references.
 func liveHeap(t *testing.T, address string) (bytes int64) {
 	t.Helper()
 	for range 2 {

@@ -55,8 +55,8 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// Replace the bundle before the registry works again. Otherwise, the agent could accept the current bundle and then
-		// refuse the valid bundle, which is older.
+		// Restore the valid bundle before the registry works again. Otherwise, the agent could accept the forged bundle,
+		// which is newer, and then refuse the valid bundle as older.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))

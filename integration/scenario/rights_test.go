@@ -225,8 +225,8 @@ func isLaterOrElsewhere(right string) bool {
 		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 
-// isOnlyForSomeSecrets reports whether the agent uses a permission for one of its Secrets only later. With permission
-// to watch all kinds, it does not watch single Secrets.
+// isOnlyForSomeSecrets reports whether a permission is for one of the agent's Secrets and is not used in this scenario.
+// For example, an agent that can watch all kinds does not watch single Secrets.
 func isOnlyForSomeSecrets(right string) bool {
 	return slices.ContainsFunc([]string{
 		"list secrets skr-agent-", "watch secrets skr-agent-", "update secrets skr-agent-identity",

@@ -68,8 +68,8 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until both the control plane and the runtime report the module as Ready in this version, and its
-// upgrade as waiting for the given reason.
+// untilWaiting waits until both the control plane and the runtime report the module as Ready in this version, and
+// report that its upgrade waits for the given reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("both sides of %s report that the upgrade of %s waits", r.ID, module),

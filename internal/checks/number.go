@@ -22,7 +22,7 @@ func ParseNumber(text string) (number float64, ok bool) {
 const MissingValue = "missing"
 
 // CompareNumber compares a query's value with its check's bounds. before is the value before the upgrade, or empty
-// after a first installation. If before is not a number, such as MissingValue, no comparison with it is possible.
+// after a first installation. If before is not a number, such as MissingValue, CompareNumber cannot check the increase.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	rounded, finite := ParseNumber(m.Value)

@@ -15,8 +15,8 @@ const (
 	emptyArguments = "kyma-pull.dev/empty-arguments"
 )
 
-// RequireValues makes a command fail if one of the flags is set to an empty value. Use it if an empty value selects
-// more objects or turns off a check: a script passes an empty value if its variable is not set.
+// RequireValues makes a command fail if one of the flags is set to an empty value. Use it for flags whose empty value
+// would select more objects or turn off a check, because a script passes an empty value if its variable is not set.
 func RequireValues(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flag := flags.Lookup(name)

@@ -4,8 +4,8 @@
 // Input: the name of a provider, and the environment variables and token files with which the provider's platform
 // describes the identity. Output: a store.LoginFunc, which exchanges the identity for a password that expires.
 //
-// The agent uses this package, because the libraries of fluxcd/pkg/auth would add 11 MB to it. The publisher uses these
-// libraries. See docs/adr/0054-cloud-logins-of-the-agent.md.
+// The agent uses this package, because the libraries in fluxcd/pkg/auth would add 11 MB to the agent. The publisher
+// uses fluxcd/pkg/auth. See docs/adr/0054-cloud-logins-of-the-agent.md.
 package cloudauth
 
 import (

@@ -24,7 +24,7 @@ func Serves(provider, host string) bool {
 	return pattern != nil && pattern.MatchString(strings.ToLower(host))
 }
 
-// regionOf returns the region in the name of an ECR registry, and the domain of the region's endpoints.
+// regionOf returns the region in an ECR registry's name, and the domain of that region's endpoints.
 func regionOf(host string) (region, domain string) {
 	parts := hostNames[AWS].FindStringSubmatch(strings.ToLower(host))
 	if parts == nil {

@@ -77,8 +77,8 @@ func (in Input) servedScope() Scope {
 	return in.Scope
 }
 
-// ruled returns the objects that guard's rules apply to. They include objects that are left out, because another
-// cluster can install them.
+// ruled returns the objects that guard's rules apply to. They include the objects in LeftOut, because other clusters
+// can install those.
 func (c Checked) ruled(skipDefaultCR bool) []*unstructured.Unstructured {
 	objects := slices.Clone(c.Objects)
 	for _, left := range c.LeftOut {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts selects the ServiceAccount that installs a module. A runtime operator configures it. A bundle cannot change
-// it. With the zero value, the agent installs all modules with its own permissions.
+// Accounts selects the ServiceAccount that installs each module. A runtime operator configures the selection, and a
+// bundle cannot change it. With the zero value, the agent installs all modules with its own permissions.
 type Accounts struct {
 	defaultUser  string            // user name for modules without their own account; empty for the agent itself
 	userByModule map[string]string // user name by module; empty for the agent itself

@@ -12,11 +12,11 @@ import (
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// AgentName is the name of the agent's ServiceAccount, and the prefix of its other objects' names.
+// AgentName is the name of the agent's ServiceAccount, and a prefix of the names of the agent's other objects.
 const AgentName = "skr-agent"
 
-// agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects.
-// reservedPrefix is another prefix of their names.
+// agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects. reservedPrefix
+// is a second prefix that the agent's objects can have.
 const (
 	agentNameSeparators = "-."
 	reservedPrefix      = "kyma-pull-"

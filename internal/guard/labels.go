@@ -82,8 +82,7 @@ func SafeLabels(
 	return safe, errors.Join(problems...)
 }
 
-// podExposure returns the reason why a label for Istio would add a proxy to one of the agent's pods. Otherwise, it
-// returns "".
+// podExposure returns a problem if a label for Istio would add a proxy to one of the agent's pods, and otherwise "".
 func podExposure(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""

@@ -60,8 +60,8 @@ func checkCRD(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// usesAgentName reports whether a CRD uses the name of one of the agent's kinds. If the agent's CRD were deleted, such
-// a CRD could block its restoration.
+// usesAgentName reports whether a CRD uses the name of one of the agent's kinds. If the agent's own CRD were deleted, a
+// CRD with its names could prevent the agent from creating it again.
 func usesAgentName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")

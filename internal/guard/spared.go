@@ -53,7 +53,7 @@ func (in interceptor) hasObjects() bool {
 var policyEnv = sync.OnceValues(func() (*cel.Env, error) { return cel.NewEnv(cel.OptionalTypes()) })
 
 // sparesAgentGroup reports whether a CEL expression has the format object.spec.group != 'GROUP' || …, with a group
-// other than the agent's. CEL evaluates the first operand first, and the other operands only if it is false.
+// other than the agent's. CEL evaluates the other operands only if the first one is false.
 func sparesAgentGroup(expression string) bool {
 	env, err := policyEnv()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// checkQuota refuses ResourceQuotas and LimitRanges in the agent's namespace. They could stop the agent, which then
-// could not remove them anymore.
+// checkQuota refuses ResourceQuotas and LimitRanges in the agent's namespace. They could stop the agent, and a stopped
+// agent cannot remove them.
 func checkQuota(o *unstructured.Unstructured, agentNamespace string) string {
 	if k := KeyOf(o); k.isAny(quotaKinds...) && k.Namespace == agentNamespace {
 		return "this object would limit the agent's pods and objects: use a namespace of the module"

@@ -26,7 +26,7 @@ type rule struct {
 	policies func() []policyCheck
 }
 
-// policyName is the name of one of the admission policies of the chart.
+// policyName is the name of an admission policy in the chart.
 type policyName string
 
 const (

@@ -136,8 +136,8 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 // exit.
 func (l *Lease) Taken() <-chan struct{} { return l.takenOver }
 
-// Restored returns a channel that is closed once the API server has returned to an earlier state. The process must then
-// exit, because its caches are invalid.
+// Restored returns a channel that is closed once etcd was restored from a backup. The process must then exit, because
+// its caches are invalid.
 func (l *Lease) Restored() <-chan struct{} { return l.revisions.restored }
 
 func (l *Lease) isTaken() bool {

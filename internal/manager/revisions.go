@@ -22,8 +22,8 @@ import (
 var errRestored = errors.New(
 	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions detects that etcd was restored from a backup. In that case, the resource versions of the lease and of
-// object lists are lower than before.
+// revisions detects that etcd was restored from a backup. A restore decreases the resource versions of the lease and of
+// object lists.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string

@@ -153,7 +153,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // Close discards larger bodies
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // for a larger body, Close closes the connection
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {

@@ -13,8 +13,8 @@ const (
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between this machine's clock and the clock of another server. ahead is
-// negative if this machine's clock is behind. server describes the server in messages.
+// Clock returns the finding for the difference between this machine's clock and a server's clock. ahead is negative if
+// this machine's clock is behind. server describes the server in messages.
 func Clock(server string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + server
 	if !known {

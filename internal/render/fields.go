@@ -32,8 +32,8 @@ var neverStored = map[string][]string{
 	"policy":             {"Eviction"},
 }
 
-// CheckInstallable returns ErrNotInstallable if an API server does not store a kind's objects. It returns another error
-// for a misspelled built-in kind, and nil for other unknown kinds.
+// CheckInstallable returns ErrNotInstallable if an API server does not store a kind's objects. It returns a different
+// error for a misspelled built-in kind, and nil for all other kinds.
 func CheckInstallable(gvk schema.GroupVersionKind) error {
 	if kind := correctKind(gvk); kind != "" {
 		return fmt.Errorf("field kind must be spelled %s", kind)

@@ -34,7 +34,8 @@ func CheckFieldTypes(object *unstructured.Unstructured) error {
 }
 
 // describeWrongType returns the path of the first field with a wrong type, and both types. It returns "" if it cannot
-// find the field. Unlike the errors of runtime.DefaultUnstructuredConverter, those of encoding/json contain the path.
+// find the field. It decodes the object with encoding/json, whose errors contain the path, unlike those of
+// runtime.DefaultUnstructuredConverter.
 func describeWrongType(object *unstructured.Unstructured) string {
 	typed, _ := newTyped(object.GroupVersionKind())
 	data, err := json.Marshal(object.Object)

@@ -46,7 +46,7 @@ func restrictProcess(l limits) error {
 		}
 	}
 	exitAtLimit()
-	// If the process does not exit at the first limit, the kernel kills it at the second one.
+	// If the process does not exit at the soft limit (Cur), the kernel kills it at the hard limit (Max).
 	return unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: l.CPUSeconds, Max: l.CPUSeconds + 1})
 }
 

@@ -122,8 +122,8 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, limits.BodyBytes)
 		next.ServeHTTP(w, r)
 		if limits.OneRequest && r.ContentLength != 0 {
-			// The server reads the rest of the body before it closes the connection. Ignore the error of a test's
-			// ResponseWriter.
+			// The server reads the rest of the body before it closes the connection, so limit the time to read it. Only a
+			// ResponseWriter in a test returns an error here.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))
 		}
 	})

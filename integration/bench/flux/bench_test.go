@@ -147,7 +147,7 @@ func TestApplicationNamesAreUniqueWithoutDigits(t *testing.T) {
 	}
 }
 
-func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
+func TestTableShowsRatiosFromThisAndThePreviousRun(t *testing.T) {
 	dir := t.TempDir()
 	run := func(install float64) string {
 		r := newResults(options{Apps: 3})

@@ -158,8 +158,8 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count counts the Kymas that are wanted. It also returns a description of a Kyma that is not wanted, and the time of
-// the last change.
+// count counts the Kymas for which wanted returns true. It also returns a description of one of the other Kymas, and
+// the time of the last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -30,8 +30,8 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is the label with the name of the check on its Job and Pods. The Job and its Pods have no module labels,
-	// because they are not module objects.
+	// LabelCheck is the label with the check's name on the check's Job and its Pods. They have no module labels, because
+	// they are not module objects.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute

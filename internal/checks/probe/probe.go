@@ -167,8 +167,8 @@ func (p *Prober) maskSecrets(text string) string {
 }
 
 // MeasureBefore measures a check's value before an upgrade, for comparison: a PromQL query's number or an HTTP
-// response's latency. It returns "" for other checks, for a response that does not pass the check, and for a query that
-// fails or returns no finite number, for example an error rate without requests.
+// response's latency. It returns "" for other checks, and for a response that does not pass the check. It also returns
+// "" for a query that fails or returns no finite number, for example an error rate without requests.
 func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil && d.HTTP == nil || d.Problem != "" {
 		return ""

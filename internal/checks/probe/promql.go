@@ -51,7 +51,7 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 }
 
 // warningError returns an error for a response with warnings. Prometheus and Thanos return a warning if the query
-// continued after an error, for example if a store did not respond, so the value may be based on only a part of the
+// continued after an error, for example if a store did not respond. The value may then be based on only a part of the
 // data. Prometheus before version 3 also returns info annotations as warnings. warningError ignores them, because they
 // are only hints about the query.
 func warningError(warnings promv1.Warnings) error {
