@@ -69,7 +69,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	case <-time.After(caReloadTime):
 	case <-ctx.Done():
 	}
-	s.story.Add("the registry has a certificate of the next CA")
+	s.story.Add("the registry has a certificate from the next CA")
 	replaced := s.since()
 	s.registry.ReplaceCertificate()
 	ctx = context.WithoutCancel(ctx)

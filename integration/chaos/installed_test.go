@@ -151,7 +151,7 @@ var installedGuarantees = map[string]guarantee{
 			c.Edited(time.Hour, "sim-5")
 			c.Content(time.Hour+1, "sim-5", "ConfigMap scaler-settings", true)
 		},
-		invariant: Kept, message: "in sim-5, ConfigMap scaler-settings has the content of a user for",
+		invariant: Kept, message: "in sim-5, ConfigMap scaler-settings has a user's content for",
 	},
 	"a quarantined clone removes nothing": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {

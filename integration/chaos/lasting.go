@@ -110,5 +110,5 @@ func (c *Checker) Content(at time.Duration, runtime, object string, isEdited boo
 		return
 	}
 	c.checkDuration(at, c.of(runtime).editedAt, requestGrace, fmt.Sprint("content ", runtime, " ", object), isEdited,
-		Kept, "in %s, %s has the content of a user", runtime, object)
+		Kept, "in %s, %s has a user's content", runtime, object)
 }

@@ -19,7 +19,7 @@ func TestSeedDeterminesPlan(t *testing.T) {
 	}
 }
 
-func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
+func TestOneHourPlanHasEveryKindOfFault(t *testing.T) {
 	troubled := small
 	troubled.Network, troubled.Clocks, troubled.Disasters, troubled.Expiry = true, true, true, true
 	troubled.Authorities = true

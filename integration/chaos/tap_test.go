@@ -130,7 +130,7 @@ func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 }
 
 // Agents use the previous root until the registry accepts a new one.
-func TestObserverAcceptsBundleIfItsKeyIsJustRevoked(t *testing.T) {
+func TestObserverAcceptsBundleIfItsKeyWasJustRevoked(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
 		after  time.Duration // time from the acceptance of the revoking root to the push

@@ -26,7 +26,7 @@ func bulk() sample.Version {
 	return sample.Version{Module: "bulk", Version: "1.0.0", Manifest: manifest.String()}
 }
 
-func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
+func TestModuleWithThousandObjectsFitsMemoryLimits(t *testing.T) {
 	suite.Long(t) // the short suite runs TestInstalledModuleHasRunningPods
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin

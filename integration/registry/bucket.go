@@ -21,7 +21,7 @@ const (
 )
 
 // ErrNoBucket means that this machine has no S3 gateway or no registry with an S3 driver.
-var ErrNoBucket = errors.New("programs of the registry on S3 not found: set $" + EnvDistribution + " and $" +
+var ErrNoBucket = errors.New("programs for the registry on S3 not found: set $" + EnvDistribution + " and $" +
 	EnvVersitygw + " to their paths, as `make test-s3` does")
 
 // Bucket is an S3 gateway with its data in a folder, and a registry with its data in a bucket of the gateway.

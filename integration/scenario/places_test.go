@@ -16,7 +16,7 @@ var longest = []string{
 	"TestAgentWaitsForItsAPIServerAndToken",
 	"TestAgentImageWithoutRegistryAccessIsRolledBack",
 	"TestReplicasShareAFleetInShards",
-	"TestNotificationsReachTheReplicaOfARuntime",
+	"TestNotificationsReachTheReplicaForARuntime",
 	"TestShardsPublishOnlyCompleteCommits",
 	"TestReleasedVersionsWorkWithTheCurrentVersion",
 	"TestModuleTeamRunsTrialFromItsOwnGoModule",

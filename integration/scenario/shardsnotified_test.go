@@ -47,7 +47,7 @@ func oneForEach(t *testing.T, f *fleet.Fleet) map[string]string {
 
 // The programs poll every ten minutes, so only notifications can announce a promotion and its reports in time. The
 // registry notifies only one of two replicas. Agents connect to the replicas in turn.
-func TestNotificationsReachTheReplicaOfARuntime(t *testing.T) {
+func TestNotificationsReachTheReplicaForARuntime(t *testing.T) {
 	suite.Long(t) // the short suite runs the tests in core/shard, controller/replica and registryops/notify
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()

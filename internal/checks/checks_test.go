@@ -141,7 +141,7 @@ func TestNextMeasurementIsDueAfterTheInterval(t *testing.T) {
 	require.False(t, measured, "a check without a definition is measured")
 }
 
-func TestShippedCheckIsUsedByName(t *testing.T) {
+func TestShippedCheckIsSelectedByName(t *testing.T) {
 	shipped := []fleet.Check{
 		{Name: "smoke", CEL: &fleet.CELCheck{Expression: "false"}, Interval: metav1.Duration{Duration: time.Minute}},
 	}

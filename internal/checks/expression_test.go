@@ -68,7 +68,7 @@ func TestOptMapAppliesToTheValueOfItsReceiver(t *testing.T) {
 	}
 }
 
-func TestUselessChecksAreRefusedWithTheirField(t *testing.T) {
+func TestErrorForUselessCheckNamesTheField(t *testing.T) {
 	seconds := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
 	cel := func(text string) fleet.Check { return fleet.Check{CEL: &fleet.CELCheck{Expression: text}} }
 	http := func(text string, latency, timeout int) fleet.Check {
@@ -116,7 +116,7 @@ func TestUselessChecksAreRefusedWithTheirField(t *testing.T) {
 	}
 }
 
-func TestShippedCheckWithUselessLatencyIsInvalid(t *testing.T) {
+func TestShippedCheckWithUselessMaxLatencyIsInvalid(t *testing.T) {
 	limit := metav1.Duration{Duration: DefaultTimeout}
 	shipped := []fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{MaxLatency: limit}}}
 	definitions := Define([]fleet.Check{{Name: "a"}}, shipped, "")

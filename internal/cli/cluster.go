@@ -118,7 +118,7 @@ func (c *Cluster) emptyConfigError() error {
 			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
 	}
 	if c.kubeconfig != "" {
-		return fmt.Errorf("--kubeconfig %s: the file does not contain contexts: use a kubeconfig of %s", c.kubeconfig,
+		return fmt.Errorf("--kubeconfig %s: the file does not contain contexts: use a kubeconfig for %s", c.kubeconfig,
 			c.name)
 	}
 	if files := os.Getenv("KUBECONFIG"); files != "" {

@@ -86,7 +86,7 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
 		"kubeconfig without contexts": {
 			args: "--kubeconfig " + noContexts,
-			wrong: "--kubeconfig " + noContexts + ": the file does not contain contexts: use a kubeconfig of the control " +
+			wrong: "--kubeconfig " + noContexts + ": the file does not contain contexts: use a kubeconfig for the control " +
 				"plane",
 		},
 		"kubeconfig without a current context": {

@@ -37,7 +37,7 @@ func TestRegistryFlagsOverrideDefaults(t *testing.T) {
 	}
 }
 
-func TestFilesOfRegistryFlagsAreReloaded(t *testing.T) {
+func TestFilesNamedInRegistryFlagsAreReloaded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	write := func(text string) {
 		t.Helper()

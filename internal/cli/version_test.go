@@ -38,7 +38,7 @@ func TestVersionShowsSourceCommit(t *testing.T) {
 	}
 }
 
-func TestVersionOfProgramFromGoInstall(t *testing.T) {
+func TestProgramFromGoInstallShowsItsVersion(t *testing.T) {
 	installed := &debug.BuildInfo{Main: debug.Module{Version: "v0.9.1", Sum: "h1:abc"}}
 	for name, c := range map[string]struct {
 		stamped string

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestMovesNameOneOtherModule(t *testing.T) {
+func TestMoveAnnotationNamesOneModule(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        Move

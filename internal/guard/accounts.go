@@ -62,7 +62,7 @@ func serviceAccountUser(account, agentNamespace string) (string, error) {
 		return "", fmt.Errorf("service account %q: %s", name, problems[0])
 	}
 	if isKubernetesNamespace(namespace) || isAgentName(name) {
-		return "", fmt.Errorf("%s/%s belongs to Kubernetes or the agent: use a ServiceAccount of the module", namespace,
+		return "", fmt.Errorf("%s/%s belongs to Kubernetes or the agent: use the module's own ServiceAccount", namespace,
 			name)
 	}
 	return "system:serviceaccount:" + namespace + ":" + name, nil

@@ -46,7 +46,7 @@ func listObjectRules() []rule {
 !(request.resource.group == <group> && request.resource.resource in ['moduletemplates', 'modulereleasemetas'] &&
 [object, oldObject].exists(o, o != null && o.metadata.?labels[?<managed-by>].orValue('') == <kyma>))`,
 							"managed-by", celText(v1beta2.LabelManagedBy), "kyma", celText(v1beta2.ManagedByKyma)),
-						message: "only skr-agent writes the catalog of modules, from the bundle of the runtime",
+						message: "only skr-agent writes the module catalog, from the runtime's bundle",
 					},
 				}
 			},

@@ -85,7 +85,7 @@ func listAPIRules() []rule {
 		{
 			name: "redirection",
 			contentOnlyReason: "only operators can create cluster-wide network objects, and the admission plugin " +
-				"DenyServiceExternalIPs refuses external IPs of all users",
+				"DenyServiceExternalIPs refuses external IPs for all users",
 			check: checkRedirection,
 		},
 		{name: "kubernetes-api", check: checkKubernetesAPI, policies: apiPolicies},
@@ -138,7 +138,7 @@ s.?serviceAccount.?namespace.orValue('').startsWith(<kubernetes>) ||
 s.?serviceAccount.?namespace.orValue('') == <home> &&
 s.?serviceAccount.?name.orValue('').matches('^([*]|<agent-names>)$')))`,
 			"kubernetes", celText(kubernetesNamespaces)),
-		message: "this FlowSchema would select requests of skr-agent or Kubernetes",
+		message: "this FlowSchema would select requests from skr-agent or Kubernetes",
 	}}
 }
 

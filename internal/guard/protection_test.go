@@ -426,7 +426,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 		},
 		"FlowSchema for the agent's ServiceAccount": {
 			flow("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}"),
-			"FlowSchema x: spec.rules[0].subjects[1] would select requests of the agent or of Kubernetes",
+			"FlowSchema x: spec.rules[0].subjects[1] would select requests from the agent or Kubernetes",
 		},
 		"FlowSchema for all ServiceAccounts in the agent's namespace": {
 			flow("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: '*'}}"),

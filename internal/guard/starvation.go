@@ -13,7 +13,7 @@ import (
 // agent cannot remove them.
 func checkQuota(o *unstructured.Unstructured, agentNamespace string) string {
 	if k := KeyOf(o); k.isAny(quotaKinds...) && k.Namespace == agentNamespace {
-		return "this object would limit the agent's pods and objects: use a namespace of the module"
+		return "this object would limit the agent's pods and objects: use the module's own namespace"
 	}
 	return ""
 }
@@ -45,7 +45,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 			shares, maxShares)
 	case queues < 0 || queues > maxQueues:
 		return fmt.Sprintf(
-			"spec.limited.limitResponse.queuing.queues %d would use too much memory of the API server: use at most %d",
+			"spec.limited.limitResponse.queuing.queues %d would use too much of the API server's memory: use at most %d",
 			queues, maxQueues)
 	}
 	return ""
@@ -98,7 +98,7 @@ func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string
 			if isProtectedUser(user, agentNamespace) || isProtectedGroup(group, agentNamespace) ||
 				isKubernetesNamespace(namespace) || namespace == agentNamespace &&
 				(name == "*" || isAgentName(name)) {
-				return fmt.Sprintf("spec.rules[%d].subjects[%d] would select requests of the agent or of Kubernetes: "+
+				return fmt.Sprintf("spec.rules[%d].subjects[%d] would select requests from the agent or Kubernetes: "+
 					"list only the module's own accounts", i, n)
 			}
 		}

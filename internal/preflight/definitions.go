@@ -63,7 +63,7 @@ func (d Definition) MissingFields(document []byte) (fields []string, served bool
 		} `json:"components"`
 	}
 	if err := json.Unmarshal(document, &published); err != nil {
-		return nil, false, fmt.Errorf("decode the API server's OpenAPI document of %s/%s: %w", d.Group, d.Version, err)
+		return nil, false, fmt.Errorf("decode the API server's OpenAPI document for %s/%s: %w", d.Group, d.Version, err)
 	}
 	for _, schema := range published.Components.Schemas {
 		if d.definesKind(schema) {

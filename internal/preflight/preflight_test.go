@@ -224,7 +224,7 @@ func TestMissingFieldsOfDefinitionAreFound(t *testing.T) {
 	}
 }
 
-func TestClockIsComparedWithResponses(t *testing.T) {
+func TestClockIsComparedWithDateHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
 			w.Header()["Date"] = nil

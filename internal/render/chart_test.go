@@ -113,7 +113,7 @@ func podinfo(t testing.TB) Input {
 	return in
 }
 
-func TestRealChartInArtifactRenders(t *testing.T) {
+func TestRealChartFromArtifactIsRendered(t *testing.T) {
 	in := podinfo(t)
 	objects, err := Render(in)
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		return nil, in.wrapError(fmt.Errorf("%w: no command is configured", ErrNotRun))
 	}
 	if len(in.Content) > bundle.MaxLayerBytes {
-		return nil, in.wrapError(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
+		return nil, in.wrapError(fmt.Errorf("content is %d bytes, must be at most %d", len(in.Content),
 			bundle.MaxLayerBytes))
 	}
 	question, err := json.Marshal(limits{c.MemoryBytes, uint64(math.Ceil(c.CPUTime.Seconds()))})

@@ -49,7 +49,7 @@ const (
 // without such a limit, so use Confined for them.
 func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	if len(in.Content) > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content), bundle.MaxLayerBytes)
+		return nil, fmt.Errorf("content is %d bytes, must be at most %d", len(in.Content), bundle.MaxLayerBytes)
 	}
 	// Helm and kustomize can panic on unusual content.
 	defer func() {

@@ -357,7 +357,7 @@ func golden(t *testing.T, name string, objects any) {
 	require.Equal(t, string(want), string(got))
 }
 
-func TestRealModulesRender(t *testing.T) {
+func TestRealModulesAreRendered(t *testing.T) {
 	for component, file := range map[string]string{
 		"keda-1.7.0":              "keda-manager.yaml",
 		"keda-1.8.0":              "keda-manager.yaml",

@@ -40,7 +40,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			all, ok := ctx.Value(contextKey{}).([]string)
 			if !ok {
-				return nil, errors.New("the context of the request does not contain addresses")
+				return nil, errors.New("the request's context contains no addresses")
 			}
 			var problems []error
 			for _, address := range all {

@@ -72,7 +72,7 @@ func condition(kind batchv1.JobConditionType, reason, message string) batchv1.Jo
 	}
 }
 
-func TestCompletedJobIsSuccessAndIsDeleted(t *testing.T) {
+func TestCompletedJobCountsAsSuccessAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	finished := w.finish(condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""),
 		condition(batchv1.JobComplete, "CompletionsReached", ""))
@@ -88,7 +88,7 @@ func TestCompletedJobIsSuccessAndIsDeleted(t *testing.T) {
 		"the Job was not deleted")
 }
 
-func TestFailedJobIsFailure(t *testing.T) {
+func TestFailedJobCountsAsFailure(t *testing.T) {
 	w := newWorld(t)
 	w.finish(
 		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),

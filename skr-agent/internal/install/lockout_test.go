@@ -99,7 +99,7 @@ webhooks:
 				"{matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
 				"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], " +
 				"nonResourceRules: " +
-				"[{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would select requests of the agent or of Kubernetes",
+				"[{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would select requests from the agent or Kubernetes",
 			&flowcontrolv1.FlowSchema{}},
 		"kubernetes": {
 			"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: " +

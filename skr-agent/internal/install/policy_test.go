@@ -338,7 +338,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: "+
 					"kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
-		}, "only skr-agent writes the catalog of modules"},
+		}, "only skr-agent writes the module catalog"},
 	}
 	secured := w.object(
 		"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: " +
