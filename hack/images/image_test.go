@@ -53,7 +53,7 @@ func withChangedHeader(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Offsets and values in the ELF header: the machine type, and the type of the first segment. Source: System V ABI.
+// Offsets and values in the ELF header, for the machine type and for the first segment's type. Source: System V ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3

@@ -134,7 +134,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("install", older(t), "--take-ownership")...)
 	require.False(t, g.hasCurrentCRD())
 
-	// The publisher sets the conversion webhook in the CRD. A chart upgrade must keep it.
+	// The publisher sets the conversion webhook in the CRD. A chart upgrade must keep this webhook.
 	conversion := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID

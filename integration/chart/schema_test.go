@@ -108,8 +108,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject creates the charts' objects, except for kinds that the API server does not serve. The API server
-// rejects unknown fields.
+// acceptsEveryObject applies the charts' objects in a dry run, except for kinds that the API server does not serve. The
+// API server rejects an object with an unknown field.
 func (g *testCluster) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

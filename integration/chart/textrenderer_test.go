@@ -15,7 +15,7 @@ import (
 )
 
 // textRenderer renders a chart with many similar values. It compiles the schema once and decodes equal files once,
-// because both take longer than the templates.
+// because both steps take longer than rendering the templates.
 type textRenderer struct {
 	chart   *helmchart.Chart
 	schema  *jsonschema.Schema

@@ -293,7 +293,7 @@ func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie counts as ended. In a container without an init process, it is never reaped.
+				// A zombie counts as ended. In a container without an init process, zombies are never reaped.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil

@@ -118,7 +118,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
-	// If another manager applies a CRD without changes, only its managed fields differ.
+	// If a second field manager applies an unchanged CRD, only the managed fields of the CRD differ.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
 	replaceCRD(t, first.Config, "watchers.operator.kyma-project.io")

@@ -24,7 +24,7 @@ func deleteRollouts(ctx context.Context) error {
 		stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
 }
 
-// Only kind clusters run pods, so only these pods have a phase and an image ID.
+// Only kind clusters run pods, so the other test clusters have no pods with a phase and an image ID.
 func TestPodCheckPassesInARollout(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin

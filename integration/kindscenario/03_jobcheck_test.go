@@ -75,8 +75,8 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	}
 	must(t, canary.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
 	must(t, other.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
-	// After the policy is deleted, the runtimes get the rejected version, which works except for its check. Do not
-	// change the channel here: the publisher could process that change after the deletion.
+	// When the cleanup deletes the policy, the runtimes get the rejected version, which works except for its check. Do not
+	// change the channel here, because the publisher could process that change after the deletion.
 }
 
 // setStage labels runtime berlin's Kyma in the control plane until the scenario ends.

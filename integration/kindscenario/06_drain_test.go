@@ -65,7 +65,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
-	// The only agent must not have a disruption budget, which would block a drain.
+	// The agent has a single replica, so it must not have a disruption budget, which would block a drain.
 	drained := drain(t, r.Cluster(), "app.kubernetes.io/name=skr-agent")
 	if err := <-drained; err != nil {
 		t.Fatalf("drain: %v", err)
@@ -74,7 +74,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	must(t, uncordon(ctx, r.Cluster()))
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// The agent and the module can also be evicted one pod at a time.
+	// Repeated evictions must also work for the agent and the module.
 	evicted := 0
 	for name, value := range map[string]string{"app.kubernetes.io/name": "skr-agent", "app": samplemodule.Operator} {
 		var pods corev1.PodList
@@ -98,8 +98,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts the pods with a label from a cluster's only node, as kubectl drain does. The channel receives the
-// result. The node is schedulable again at the end of the test.
+// drain evicts the pods with a label from a cluster's only node, as kubectl drain does. The returned channel receives
+// the result. At the end of the test, drain makes the node schedulable again.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

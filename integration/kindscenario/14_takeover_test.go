@@ -20,7 +20,7 @@ import (
 )
 
 // The test installs module beacon as lifecycle-manager does, and takes it over. The module's pods keep running. The
-// next version's pods start although that version removes the PriorityClass.
+// pods of the next version start, although that version removes the PriorityClass that the current pods use.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin

@@ -65,8 +65,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// A chart upgrade restores the chart's image. Once that image is proven, the agent installs the bundle's image
-	// again.
+	// A chart upgrade sets the chart's agent image again. Once the agent has proven that image, it installs the image from
+	// the bundle again.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {

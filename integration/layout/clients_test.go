@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// constructors maps each file that can create an HTTP client or transport to the reason. All other files must use
-// store.NewClient, which limits redirects and addresses.
+// constructors maps each file that is allowed to create an HTTP client or transport to the reason for the exception.
+// All other files must use store.NewClient, which limits redirects and addresses.
 var constructors = map[string]string{
 	"bundle/store/outgoing.go":                    "store.NewClient",
 	"bundle/store/registry.go":                    "registries; egress.go refuses private addresses after redirects",

@@ -40,7 +40,8 @@ var agentAnnotations = map[string]string{
 	"AnnotationUnmanaged":         "of lifecycle-manager",
 }
 
-// allowedLiterals maps each file that can contain a string literal with the prefix kyma-pull.dev/ to the reason.
+// allowedLiterals maps each file that is allowed to contain a string literal with the prefix kyma-pull.dev/ to the
+// reason for the exception.
 var allowedLiterals = map[string]string{
 	"skr-agent/internal/record/former.go":         "annotations of version 0.1.0, which the agent only reads",
 	"skr-agent/internal/install/drift/watches.go": "marks in the cache of watches, which the cluster does not store",
@@ -80,8 +81,8 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 	}
 }
 
-// annotationsIn adds the v1beta2 annotation constants that a file uses to used. It returns an error if the file defines
-// an annotation of the project itself.
+// annotationsIn adds the v1beta2 annotation constants in a file to the map used. It returns an error if the file itself
+// defines one of the project's annotations.
 func annotationsIn(t *testing.T, path string, used map[string]bool) error {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

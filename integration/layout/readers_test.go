@@ -20,7 +20,7 @@ type reader struct {
 // declaration contains the names and string literals in a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test, or a function in its package that it calls, refers to a page by name.
+// names reports whether the test refers to a page by name, directly or in a function of its package that it calls.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {

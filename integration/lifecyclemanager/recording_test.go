@@ -154,7 +154,7 @@ func newRecorder(t *testing.T, program string) (*recorder, string) {
 	return r, Version(running)
 }
 
-// kyma creates the Kyma in the control plane, as the broker does.
+// kyma creates the Kyma in the control plane, as Kyma's environment broker does.
 func (r *recorder) kyma(change func(*v1beta2.Kyma)) {
 	r.t.Helper()
 	kyma := fleet.NewKyma(landscape.RecordedKyma, "regular", "scaler", "mailer")

@@ -97,7 +97,7 @@ func missing(a, b map[string]identity) []string {
 	})
 }
 
-// replaced returns an error for each of the names whose object does not exist, or exists with another UID.
+// replaced returns an error for each named object that does not exist or that has a new UID.
 func replaced(names []string, before, after map[string]identity) error {
 	var problems []error
 	for _, name := range names {

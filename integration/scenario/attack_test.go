@@ -74,7 +74,8 @@ func forged(
 	return composed
 }
 
-// signAgain changes the statement of a manifest and signs it again, as an attacker or a later publisher could.
+// signAgain changes the statement of a manifest and signs it again, as an attacker or a publisher of a newer version
+// could.
 func signAgain(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {

@@ -83,7 +83,7 @@ func (d *disaster) mount() {
 }
 
 // recover runs the given blocks in a section of the guide. Without blocks, it runs the whole section. After each change
-// of Secret fleet-keys, it updates the publisher's folder.
+// of Secret fleet-keys, recover updates the publisher's folder.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// A version fails in the canary while the earlier version still soaks in all runtimes. An operator reverts the
-// promotion with `git revert` and does nothing else. No runtime may return to the version before the soaking one.
+// A version fails in the canary while the version before it still soaks in all runtimes. An operator reverts the
+// promotion with `git revert` and does nothing else. No runtime may return to a version older than the soaking one.
 func TestGitRevertOfAFailedPromotionIsEnough(t *testing.T) {
 	suite.Long(t) // the short suite runs TestFailedCanaryReturnsToTheSoakingVersion
 	ctx, repo := t.Context(), newRepository(t)

@@ -55,7 +55,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	untilQuiet(t, f)
 	must(t, f.Publisher().Stop())
-	// The new leader has the same flags as the previous one. Otherwise, it would change bundles.
+	// The new leader has the same flags as the previous one. Otherwise, the new leader would change bundles.
 	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
@@ -170,7 +170,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// A user changes and deletes objects that are managed by Git, and pushes wrong commits.
+// A user changes and deletes objects that are managed by Git, and pushes commits with mistakes.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	suite.Long(t) // the short suite runs TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)

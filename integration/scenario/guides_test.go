@@ -129,7 +129,8 @@ func TestOperatorGuidesWork(t *testing.T) {
 	w.clocks()
 }
 
-// pathOf returns the value of $PATH in an environment. If there are several, the last one takes effect.
+// pathOf returns the value of $PATH in an environment. If an environment sets $PATH several times, the last value takes
+// effect.
 func pathOf(env []string) (path string) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {

@@ -133,7 +133,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		// Once the publisher has processed this report, it has also processed the previous one.
+		// The publisher processes reports in order, so it has processed the reencoded report once it has processed this one.
 		r.pushReport(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {

@@ -45,7 +45,7 @@ func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 		thief.pushReport(func(*bundle.Report) {})
 	}
 	for _, thief := range h.thieves {
-		// The publisher reads the first report by its tag, not by its digest.
+		// The publisher reads a runtime's first report by tag, but the rounds wait for reads by digest.
 		thief.untilReporting("Reported=True")
 	}
 	before := h.liveHeapAtRest()

@@ -227,7 +227,8 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	removeModule(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
-	// The control plane and the runtime are namespaces of one cluster, each with its own ModuleTemplates.
+	// In single-cluster mode, the control plane and the runtime are two namespaces of one cluster, each with its own
+	// ModuleTemplates.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
 	offered, count := 0, 0

@@ -33,9 +33,9 @@ func untilWatchdogs(t *testing.T, all []*fleet.Runtime, wanted ...bool) {
 	}
 }
 
-// An operator removes the mark of a mandatory module. The canary loses it first. During the soak time, the operator
-// marks the module again, and removes the mark a second time. The rollout of the second removal is aborted and then
-// undone.
+// An operator makes a mandatory module optional. The canary loses the module first. During the soak time, the operator
+// makes the module mandatory again, and then optional a second time. The rollout of the second removal is aborted and
+// then undone.
 func TestMandatoryModuleIsRemovedInWaves(t *testing.T) {
 	suite.Long(t) // the short suite runs TestModuleIsRemovedFromAChannelInWaves
 	ctx := t.Context()

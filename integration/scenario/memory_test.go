@@ -90,7 +90,7 @@ func deviations(t *testing.T, address, reason string) bool {
 }
 
 // The publisher must not reuse content from a bundle that an attacker pushed. The attacker owns the registry, or has
-// stolen a key before its rotation.
+// stolen a key that was rotated later.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

@@ -65,8 +65,8 @@ func newCrate() *unstructured.Unstructured {
 	return o
 }
 
-// Both modules are promoted together, but each runtime receives the two versions in different bundles, because the
-// rollouts' waves are approved one after the other.
+// Both modules are promoted together. Each runtime still receives the two versions in different bundles, because the
+// test approves the waves of the two rollouts one after the other.
 func TestObjectsMoveBetweenModulesOfTwoRollouts(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

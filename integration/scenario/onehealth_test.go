@@ -95,7 +95,7 @@ func TestMetricsCountKymaThatNoPublisherSelects(t *testing.T) {
 	}
 }
 
-// createRuntimeForEachHealth adds the runtimes in healthOf and brings each into its state.
+// createRuntimeForEachHealth adds the runtimes in healthOf and causes each runtime's health.
 func createRuntimeForEachHealth(t *testing.T, f *fleet.Fleet, o operator) {
 	t.Helper()
 	ctx := t.Context()

@@ -81,7 +81,7 @@ func runInQueue(t *testing.T) {
 }
 
 // join adds a scenario to the queue. The queue is sorted by run time, longest first. Subtests come before all other
-// scenarios: package testing starts these only after the subtests' parent has ended.
+// scenarios, because package testing starts the other scenarios only after the subtests' parent has ended.
 func (l *scenarioQueue) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

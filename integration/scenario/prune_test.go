@@ -188,7 +188,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Error("a dry run recorded unused manifests")
 	}
 
-	// The first prune removes old bundles. It only records unused shared manifests, which a later prune removes.
+	// The first prune removes old bundles. Unused shared manifests are only recorded, and removed by a prune that runs
+	// long enough afterwards.
 	output, code := prune(t, f)
 	if code != 0 || !strings.Contains(output, "bundle, superseded") {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)

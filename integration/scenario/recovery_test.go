@@ -101,8 +101,8 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	}
 	back("the Secrets have their original data")
 
-	// While the registry is down, only the module with missing content fails. When the registry is available again,
-	// it recovers.
+	// While the registry is down, only the module with missing content fails. When the registry is available again, this
+	// module recovers.
 	must(t, f.Registry.Stop())
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
@@ -372,6 +372,6 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	}
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	// The control plane can show this only after it has accepted the new agent's reports.
+	// The control plane can show the removal only after it has accepted the new agent's reports.
 	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }

@@ -60,8 +60,8 @@ func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string,
 	}
 }
 
-// untilBothReport waits until the Kyma's condition has the reason and contains all strings in control plane and
-// runtime.
+// untilBothReport waits until the Kymas in control plane and runtime have a condition with the reason and a message
+// that contains all strings.
 func untilBothReport(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

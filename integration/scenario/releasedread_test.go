@@ -17,8 +17,8 @@ import (
 )
 
 // The test uses random catalogs, requests, windows and settings. For each runtime, the publisher must either report the
-// problem in the runtime's own row, or publish a bundle that this version's agent and the agent of each release accept.
-// The valid runtime of each fleet always gets a bundle.
+// problem in the runtime's own row, or publish a bundle that this version's agent and each released agent accept. The
+// runtime named valid always gets a bundle.
 func TestReleasedAgentsReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()

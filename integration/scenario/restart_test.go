@@ -99,7 +99,7 @@ func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 }
 
 // The runtime's admin adds a module after the backup. After the restore, the agent restarts, so the publisher ignores
-// its request until an operator confirms the agent.
+// the requests in the agent's reports until an operator confirms the agent.
 func TestRestoredControlPlaneKeepsModulesAddedAfterBackup(t *testing.T) {
 	suite.Long(t) // the short suite runs TestOutdatedRequestChangesNoModulesUntilItIsVerified
 	ctx := t.Context()

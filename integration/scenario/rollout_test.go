@@ -222,7 +222,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
-	// A new version of a module without a policy proves that the restarted publisher works.
+	// The arrival of a new version of mailer, which has no policy, proves that the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) {
 		return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History())

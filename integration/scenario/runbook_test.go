@@ -78,7 +78,8 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// The test follows docs/runbooks/stolen-keys.md for every key in a fleet and then attacks with the stolen key.
+// The test follows docs/runbooks/stolen-keys.md for every key in a fleet, and then attacks the fleet with each stolen
+// key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
 	suite.Long(t) // the short suite runs TestRunbookForStolenKeysOutsideTheFleetWorks
 	ctx := t.Context()

@@ -168,7 +168,8 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
-// until waits for up to limit, but at least fleet.LongTimeout, because concurrent scenarios slow each other down.
+// until waits for up to limit or fleet.LongTimeout, whichever is longer, because concurrent scenarios slow each other
+// down.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
 	must(t, fleet.Until(t.Context(), max(limit, fleet.LongTimeout), what, seen))

@@ -260,7 +260,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		wantInNoPlace(t, f, runtimes, value)
 	}
-	// Check that the search itself works: it must find text that these files are known to contain.
+	// The test relies on the search, so check that the search finds text that these files certainly contain.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 2 {
 		t.Error("the search does not read the registry's data")
 	}
@@ -311,7 +311,8 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
-	// The Secret for all runtimes keeps its name, because the modules' pods use it as an image pull secret.
+	// The copy of a Secret for all runtimes keeps the Secret's name, because the modules' pods use it as an image pull
+	// secret.
 	pull := &corev1.Secret{}
 	must(t, a.API.Get(ctx, inKyma("pull"), pull))
 	manager := &appsv1.Deployment{}

@@ -100,7 +100,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce checks that each of these runtimes got exactly one bundle, and that no other runtime got one.
+// wantOnce checks that each of these runtimes got exactly one bundle, and that all other runtimes got none.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()

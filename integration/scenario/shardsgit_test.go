@@ -68,8 +68,8 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			"regular, version: 1.8.0", 1),
 		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
 	})
-	// requestModules changes the Kymas' module requests. Once the Kymas' statuses contain the new request, the shard has
-	// reconciled its Kymas after the commit was partially applied.
+	// requestModules changes the Kymas' module requests and waits until the Kymas' statuses contain them. Each shard has
+	// then reconciled its Kymas after the commit was partially applied, and must not have pushed a bundle.
 	requestModules := func(modules ...string) {
 		t.Helper()
 		untilPartial(t, f, promoted)

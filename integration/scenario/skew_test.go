@@ -22,7 +22,7 @@ import (
 )
 
 // carryWithRetry carries the runtime's newest bundle and report as files between two program versions. If the publisher
-// publishes another bundle in between, it tries again.
+// publishes a newer bundle during the steps, carryWithRetry tries again.
 func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {

@@ -112,8 +112,8 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder read-only. If the test runs as root, it returns the unprivileged user as which the program
-// must run.
+// readOnly makes a folder read-only. If the test runs as root, it returns an unprivileged user, who must run the
+// program.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))

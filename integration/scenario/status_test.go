@@ -139,7 +139,7 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// The publisher polls reports once an hour, so any earlier change is caused by the operator's commands.
+// The publisher polls reports only once an hour, so changes during the test result from the operator's commands.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--set=report-poll-interval=1h"}})

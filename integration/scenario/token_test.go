@@ -27,7 +27,7 @@ func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	// Runtime a's name is a prefix of this runtime's name.
+	// The runtimes' names are a and a-b: one name is a prefix of the other.
 	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")

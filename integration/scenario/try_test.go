@@ -27,8 +27,8 @@ func TestSampleModulePassesTrial(t *testing.T) {
 	}
 }
 
-// The test runs the tutorial's commands with Kyma's keda module. The newer version lacks one of the older version's
-// objects, requires downtime, and has a default CR.
+// The test runs the tutorial's commands with two versions of Kyma's keda module. The newer version omits an object from
+// the older version, requires downtime, and has a default CR.
 func TestKedaModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {

@@ -130,7 +130,7 @@ func TestFailedCanaryReturnsToTheSoakingVersion(t *testing.T) {
 	untilSettled(t, others[1], "1.8.0")
 }
 
-// The values of checks change during the soak, after the checks have passed.
+// The checks' values change during the soak, after the checks have passed.
 func TestRolloutShowsTheValuesAtTheEndOfTheSoak(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

@@ -90,7 +90,8 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// checkGuideConversion converts an object of an old API version with the commands in docs/guides/upgrade-and-skew.md.
+// checkGuideConversion converts an object with an old API version, using the commands in
+// docs/guides/upgrade-and-skew.md.
 func checkGuideConversion(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))

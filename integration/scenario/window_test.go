@@ -218,7 +218,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := startFleetWithWindows(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// The upgrade must also wait if it was published while the agent was not running.
+	// The upgrade must also wait if its bundle was published while the agent was not running.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	untilQuiet(t, f)
@@ -277,7 +277,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	}
 }
 
-// A runtime's admin can choose an earlier time for an upgrade than the operator's window. The agent follows the choice
+// A runtime's admin can schedule an upgrade before the operator's maintenance window. The agent follows the schedule
 // even while it is disconnected.
 func TestRuntimeAdminSchedulesUpgradeWhileDisconnected(t *testing.T) {
 	ctx := t.Context()

@@ -44,7 +44,7 @@ func TestEveryRuleHasGoAndCELOrAReason(t *testing.T) {
 	}
 }
 
-// The API server refuses a policy whose expressions it cannot parse.
+// The API server refuses a policy if it cannot parse the policy's expressions.
 func TestPolicyExpressionsCanBeParsed(t *testing.T) {
 	env, err := cel.NewEnv(cel.OptionalTypes())
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func writeValidation(b *strings.Builder, rule string, v policyCheck) {
 	fmt.Fprintf(b, "  - expression: %s\n    %s: %s\n    reason: Forbidden\n", block(v.expression), field, block(v.message))
 }
 
-// block returns a folded YAML text, which is one line in the policy.
+// block returns text as a folded YAML value, which is one line in the policy.
 func block(text string) string { return ">-\n      " + strings.ReplaceAll(text, "\n", "\n      ") }
 
 // matchConditions exclude requests from the agent, Kubernetes and operators.

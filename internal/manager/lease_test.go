@@ -39,7 +39,7 @@ func (l *lock) Update(_ context.Context, record resourcelock.LeaderElectionRecor
 // own is the record that client-go's elector writes for this process.
 var own = resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 76}
 
-// leaseOn returns a lease with a duration of 15 seconds, and its clock.
+// leaseOn returns a lease with a duration of 15 seconds, and the lease's clock.
 func leaseOn(inner *lock) (*Lease, *time.Time) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	return &Lease{

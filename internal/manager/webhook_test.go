@@ -129,7 +129,7 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 	}
 }
 
-// Some Events do not belong to a runtime. For example, the Event about an expiring root of trust refers to the
+// Not every Event belongs to a runtime. For example, the Event about an expiring root of trust refers to the
 // publisher's Lease.
 func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)

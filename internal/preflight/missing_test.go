@@ -71,7 +71,7 @@ func missing(t *testing.T, step int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// One rule grants the same verbs for all Secrets with content, so two names are enough.
+			// One rule lists all Secrets with content, so the test keeps only two of their names.
 			permissions = slices.DeleteFunc(permissions, func(p Permission) bool {
 				return strings.HasPrefix(p.Name, "kyma-pull-content-slot-") && !strings.HasSuffix(p.Name, "-000") &&
 					!strings.HasSuffix(p.Name, "-127")
@@ -89,7 +89,7 @@ func missing(t *testing.T, step int) {
 	}
 }
 
-// grantPermissions grants permissions to a user with one ClusterRole, and one Role for each namespace.
+// grantPermissions grants permissions to a user, with one ClusterRole and with one Role for each namespace.
 func grantPermissions(t *testing.T, admin *kubernetes.Clientset, user string, permissions []Permission) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{} // by namespace; empty for the cluster

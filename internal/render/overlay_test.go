@@ -76,8 +76,8 @@ func TestOverlayFolderIsFound(t *testing.T) {
 	}
 }
 
-// listening starts an HTTP server and adds fake git, helm and docker programs to $PATH. untouched fails the test if the
-// server or one of the programs was used.
+// listening starts an HTTP server and adds fake git, helm and docker programs to $PATH. The function untouched fails
+// the test if the server or one of the programs was used.
 func listening(t *testing.T) (address string, untouched func()) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -40,7 +40,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// halting sends the start of a body and then stops sending.
+// halting sends the start of a response body, and then sends nothing more.
 func halting(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"queue":`)
 	_ = http.NewResponseController(w).Flush()

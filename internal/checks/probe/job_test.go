@@ -105,7 +105,7 @@ func TestMessagesAreMaskedBeforeTruncation(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "[masked]") }
 	})
-	// With this padding, the length limit truncates the text in the middle of the secret.
+	// The padding places the secret where the length limit truncates the text.
 	padding := strings.Repeat("x", bundle.MaxCheckMessageBytes-len("the Job failed: ")-len(secret)/2)
 	w.finish(condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
 		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret))

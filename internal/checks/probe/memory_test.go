@@ -55,7 +55,7 @@ func TestLargeChecksWaitForEachOther(t *testing.T) {
 		require.Equal(t, checks.Success, m.Verdict, "small %s: %s", name, m.Message)
 	}
 	release()
-	for range 2 { // the second run proves that the first one released its memory
+	for range 2 { // the second run can succeed only if the first one released its memory
 		for name, c := range map[string]fleet.Check{"objects": {CEL: &objects}, "response": {HTTP: body(many)}} {
 			c.Timeout.Duration = 30 * time.Second
 			m := w.measure(c)
