@@ -100,8 +100,8 @@ func measureTransfer(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying copies a file several times with cp and returns the shortest time, because other load can only slow a copy
-// down.
+// copying copies a file several times with cp and returns the shortest time, because load from other programs can only
+// make a copy slower.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {

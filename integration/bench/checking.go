@@ -117,8 +117,8 @@ func mailerAs(name, version string) sample.Version {
 	return v
 }
 
-// checksOf returns checks of one kind that succeed. A check of kind job has only a name, because only a module can
-// contain a Job: see withJobs.
+// checksOf returns checks of one kind that succeed. A check of kind job has only a name, because only a module's
+// content can contain the Job (see withJobs).
 func checksOf(kind string, service v1alpha1.ServiceReference) (all []v1alpha1.Check) {
 	for i := range checksPerModule {
 		c := v1alpha1.Check{Name: fmt.Sprint("check-", i)}

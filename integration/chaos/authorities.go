@@ -47,7 +47,8 @@ func (s *stage) trustRegistry(options *fleet.Options) error {
 }
 
 // replaceCA follows docs/guides/move-the-registry.md: the publishers announce the next CA. After all runtimes have
-// received the announcement, the registry gets a certificate from this CA. end enrolls the runtimes with the next CA.
+// received the announcement, the registry gets a certificate from the next CA. The function end enrolls the runtimes
+// with that CA.
 func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	current, next := s.registry.CA(), s.registry.NextCAs()[0]
 	path := filepath.Join(s.dir, "next-ca.pem")

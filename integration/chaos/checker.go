@@ -70,9 +70,9 @@ type Checker struct {
 	// The control plane's key is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
-	// fine maps each key of checkDuration to the last time at which the problem did not exist.
+	// fine maps each key of checkDuration to the last time at which the key's problem did not exist.
 	fine map[string]time.Duration
-	// planLag is how long the publishers can follow an earlier plan after the planner has changed a rollout.
+	// planLag is how long the publishers can follow an outdated plan after the planner has changed a rollout.
 	planLag time.Duration
 	// mandatory contains the modules that were mandatory at any time. A restore of the control plane also brings back
 	// deleted Kymas, which get these modules.
@@ -136,7 +136,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts an invariant's check and records a violation if the invariant does not hold.
+// check counts one check of an invariant, and records a violation if the invariant does not hold.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {
@@ -238,8 +238,8 @@ func (s *observations) mayBeRemoved(at time.Duration, module string) bool {
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayBeMissing reports whether a runtime is allowed to lack a module: if the module's removal was requested, or if the
-// runtime has not yet applied a newer bundle than the one that removed the module.
+// mayBeMissing reports whether a runtime is allowed to lack a module. It is allowed if the module's removal was
+// requested, or if the runtime has not yet applied a bundle that is newer than the one that removed the module.
 func (s *observations) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.isBefore(s.lastReport.Epoch, s.lastReport.Observed)

@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// clone starts a copy of a runtime from its snapshot. The copy's admin removes all modules in the copy. end waits until
-// the publisher has detected the copy, and then follows the documented procedure: it stops the copy, and enrolls the
-// original runtime with a new key.
+// clone starts a copy of a runtime from its snapshot. The copy's admin removes all modules in the copy. The function
+// end waits until the publisher has detected the copy, and then follows the documented procedure: it stops the copy,
+// and enrolls the original runtime with a new key.
 func (s *stage) clone(ctx context.Context, id string) (end func() error, err error) {
 	s.checker.Cloned(s.since(), id)
 	duplicate, err := s.reals[id].Copy(ctx, s.snapshot(id), copyOf(id))

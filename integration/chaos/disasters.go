@@ -125,7 +125,7 @@ func (s *stage) restoreControl(ctx context.Context) error {
 		s.insist(ctx, "create Kyma "+id+" again", func() error {
 			return client.IgnoreAlreadyExists(s.fleet.Control.Create(ctx, newKyma(id)))
 		})
-		if gone { // the restore has undone the deletion before it reached the runtime
+		if gone { // the restore has undone a deletion that had not reached the runtime
 			s.insist(ctx, "delete Kyma "+id+" again", func() error { return s.deleteAgain(ctx, id) })
 		}
 	}

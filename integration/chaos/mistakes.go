@@ -27,8 +27,8 @@ func isMistyped(course v1alpha1.Course) bool {
 		course.Waves[0].Selector.MatchLabels[stageLabel] == mistypedStage
 }
 
-// mistypeWave commits a policy with a typo. Once the control plane has it, mistypeWave promotes a version, whose
-// rollout then has an empty first wave.
+// mistypeWave commits a policy with a typo. Once the policy is applied, mistypeWave promotes a version, whose rollout
+// then has an empty first wave.
 func (s *stage) mistypeWave(ctx context.Context, version string) error {
 	if err := s.repo.push(ctx, "rename the canaries", map[string]any{"policy": mistypedPolicy()}); err != nil {
 		return err

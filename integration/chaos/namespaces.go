@@ -43,8 +43,8 @@ func (s *stage) deleteNamespace(ctx context.Context, id string) error {
 	return nil
 }
 
-// kindsInNamespace lists the kinds whose objects emptyNamespace deletes. The permissions of the agent stay, as if an
-// operator installed its chart again.
+// kindsInNamespace lists the kinds whose objects emptyNamespace deletes. The agent's permissions stay, as if an
+// operator had installed the agent's chart again.
 var kindsInNamespace = []schema.GroupVersionKind{
 	v1beta2.GroupVersion.WithKind("Manifest"), v1beta2.GroupVersion.WithKind("Kyma"),
 	v1beta2.GroupVersion.WithKind("ModuleTemplate"), v1beta2.GroupVersion.WithKind("ModuleReleaseMeta"),

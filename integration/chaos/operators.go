@@ -69,8 +69,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.recordRoot()
 }
 
-// rotateToken rotates the token secret. While any agent is not enrolled yet, it does nothing, because a second rotation
-// would invalidate that agent's token.
+// rotateToken rotates the token secret, but only if all agents are enrolled: a second rotation would invalidate the
+// token of an agent that is not.
 func (s *stage) rotateToken(ctx context.Context) error {
 	if slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreControl }) {
 		s.story.Add("the token secret is not rotated: newer runtimes enroll again after a restore of the control plane")
@@ -94,7 +94,7 @@ func (s *stage) rotateToken(ctx context.Context) error {
 	return s.keys(ctx, "rotate", "token")
 }
 
-// promote commits a change that sets another version in the channel.
+// promote commits a change that sets a new version in the channel.
 func (s *stage) promote(ctx context.Context, version string, broken bool) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
@@ -189,8 +189,8 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 	return s.reals[id].EditKyma(ctx, edit)
 }
 
-// deleteOwnKyma deletes the Kyma in a runtime. The agent must create it again, and keep the modules. The admin repeats
-// requests that the control plane has not recorded yet.
+// deleteOwnKyma deletes the Kyma in a runtime. The agent must create the Kyma again, and keep the modules. The admin
+// repeats requests that the control plane has not recorded yet.
 func (s *stage) deleteOwnKyma(ctx context.Context, id string) error {
 	s.checker.RequestWithdrawn(s.since(), id, mailer)
 	kyma := &v1beta2.Kyma{

@@ -193,7 +193,7 @@ func (g *generator) setCommitTarget(s *Step) (about string, can bool) {
 		s.Target = canaries[g.random.IntN(len(canaries))]
 		return string(s.Kind) + s.Target, true
 	case HideModule:
-		return string(s.Kind), !g.shape.Shards // the removal limits of a shard with a single runtime allow the removal
+		return string(s.Kind), !g.shape.Shards // in a shard with a single runtime, the removal limits would allow the removal
 	case PutBack, UndoRollout, PauseRollout:
 		return string(s.Kind), g.version > 0
 	}

@@ -32,7 +32,7 @@ func (c *Checker) isControlRestoring() bool {
 	return c.restoring[""] > 0
 }
 
-// shardLag is how long a replica that is not the planner can follow an earlier plan.
+// shardLag is how long a replica that is not the planner can follow an outdated plan.
 const shardLag = 3 * time.Second
 
 // Divided announces that the publishers divide the fleet among themselves. One of them plans the rollouts.
@@ -287,8 +287,7 @@ func (c *Checker) checkRecordedStates(at time.Duration, s *observations, r Recor
 	}
 }
 
-// lacksManifests reports whether a user deleted the CRD of a runtime's Manifests so recently that Manifests can be
-// missing.
+// lacksManifests reports whether a user deleted a runtime's Manifest CRD so recently that Manifests can be missing.
 func (c *Checker) lacksManifests(at time.Duration, runtime string) bool {
 	when, undefined := c.undefined[runtime]
 	return undefined && at-when < requestGrace

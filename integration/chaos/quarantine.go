@@ -8,7 +8,7 @@ import (
 // copyOf returns the checker's name of a runtime's copy.
 func copyOf(runtime string) string { return "copy-of-" + runtime }
 
-// quarantineGrace is how long after the start of a quarantine an earlier push can still reach the registry.
+// quarantineGrace is the time after the start of a quarantine in which an earlier push can still reach the registry.
 const quarantineGrace = twoLeadersTime + 10*time.Second
 
 // Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated is called, the checker

@@ -31,7 +31,7 @@ type Push struct {
 	// Issued is the time when the publisher decided to publish the bundle, or 0 if this time is unknown. A slow
 	// registry can accept the bundle much later.
 	Issued time.Duration
-	// Key is the thumbprint of the agent key in the bundle, or empty. An agent with another key refuses the bundle.
+	// Key is the thumbprint of the agent key in the bundle, or empty. An agent with a different key refuses the bundle.
 	Key string
 	// NextCA is the registry CA that the bundle announces, or empty.
 	NextCA string

@@ -100,7 +100,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if err := s.createUsersObjects(ctx); err != nil {
 		return err
 	}
-	before := s.sample(ctx) // after snapshots, publishers that have lost their leases would use fewer resources
+	before := s.sample(ctx) // before the snapshots, because a publisher that then loses its lease uses fewer resources
 	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err
 	}

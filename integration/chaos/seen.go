@@ -290,8 +290,8 @@ func ownerOf(module string) string {
 	return "module " + module
 }
 
-// Objects checks a module's objects. The map contains their UIDs by name. An object can be missing or have a new UID
-// only if a user deleted it or requested the module's removal.
+// Objects checks a module's objects. The last argument contains their UIDs by name. An object can be missing or have a
+// new UID only if a user deleted it or requested the module's removal.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

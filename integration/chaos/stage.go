@@ -271,8 +271,8 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// No run takes this long, so runtimes never count as offline. The checker expects that a wave's limits
-			// apply to all runtimes.
+			// No run takes this long, so runtimes never count as offline. Otherwise, a wave's limits would not apply to all
+			// runtimes, as the checker expects.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{
@@ -440,7 +440,8 @@ func (s *stage) close() error {
 
 func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// objectLocks serializes the steps that change one object. On a busy machine, a step can take longer than planned.
+// objectLocks serializes the steps that change the same object, because a step can take longer than planned on a busy
+// machine.
 type objectLocks struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}

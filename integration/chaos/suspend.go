@@ -53,7 +53,7 @@ func (s *stage) revokeKey(ctx context.Context, id string) error {
 	return nil
 }
 
-// renewKey gives a runtime another key. The former snapshot has the revoked key.
+// renewKey gives a runtime a new key, and replaces the runtime's snapshot, which contains the revoked key.
 func (s *stage) renewKey(ctx context.Context, id string) error {
 	s.checker.KeyDeleted(s.since(), id)
 	s.enrollAgain(ctx, id, func() {

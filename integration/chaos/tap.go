@@ -83,8 +83,8 @@ func (s *stage) afterRequest(request *http.Request, status int) {
 	}
 }
 
-// tap passes the bundles and reports that the registry accepts to the checker. It copies the bodies of requests, so it
-// also observes a push whose response is dropped.
+// tap passes each bundle and report to the checker after the registry has accepted it. It copies the bodies of
+// requests, so it also observes a push whose response is dropped.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
@@ -135,7 +135,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// errorReader is a reader that returns the error from an earlier read of a request body, or io.EOF.
+// errorReader returns the error that occurred while copyBody read the request's body, or io.EOF.
 type errorReader struct{ err error }
 
 func (f errorReader) Read([]byte) (int, error) {

@@ -29,7 +29,7 @@ func (c *Checker) KeyRevoked(at time.Duration, runtime, key string) {
 	c.of(runtime).revoked[key] = at
 }
 
-// KeyDeleted announces that the key of a runtime is deleted. The agent creates another key, and reports no bundle until
+// KeyDeleted announces that the key of a runtime is deleted. The agent creates a new key, and reports no bundle until
 // it has a bundle for this key.
 func (c *Checker) KeyDeleted(at time.Duration, runtime string) {
 	c.mu.Lock()
@@ -37,7 +37,7 @@ func (c *Checker) KeyDeleted(at time.Duration, runtime string) {
 	c.of(runtime).keyDeletedAt = max(at, 1)
 }
 
-// hasNewKey reports whether a runtime can have a new key without a bundle.
+// hasNewKey reports whether a runtime can have a new key for which no bundle exists yet.
 func (s *observations) hasNewKey(at time.Duration) bool {
 	return s.keyDeletedAt > 0 && at-s.keyDeletedAt < settleTime
 }
@@ -53,7 +53,7 @@ func (c *Checker) checkWithheld(at time.Duration, s *observations, p Push) {
 		"bundle %d was pushed for %s with key %s, which is revoked", p.Sequence, p.Runtime, p.Key)
 }
 
-// checkIgnoredReports checks that the control plane records no report of a suspended runtime or of a revoked key.
+// checkIgnoredReports checks that the control plane records no report from a suspended runtime or with a revoked key.
 func (c *Checker) checkIgnoredReports(at time.Duration, s *observations, r Record) {
 	isNew := s.record.UID == r.UID && s.record.Report > 0 && s.record.Report < r.Report
 	c.check(at, Withheld, !isNew || s.suspendedAt == 0 || at-s.suspendedAt <= quarantineGrace,

@@ -36,8 +36,8 @@ type Options struct {
 	// Measured runs the programs with Go's default settings. Otherwise, they use one processor and collect garbage
 	// less often.
 	Measured bool
-	// Endpoints makes the API server send the requests of webhooks and aggregated APIs to the endpoints of their Services.
-	// By default, it uses the Services' cluster IPs, which need kube-proxy.
+	// Endpoints makes the API server send requests for webhooks and aggregated APIs to the endpoints of their Services. By
+	// default, it uses the Services' cluster IPs, which need kube-proxy.
 	Endpoints bool
 	// Audit lists the users whose requests are recorded. A pool also records the requests of the users in Audited.
 	Audit []string

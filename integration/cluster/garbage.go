@@ -9,8 +9,8 @@ import (
 // CPU time.
 const TestGOGC = 400
 
-// GOGCSetting returns the assignment of TestGOGC to GOGC, for the environment of a program. It returns nil if the
-// environment of this process sets GOGC.
+// GOGCSetting returns the environment variable GOGC with the value TestGOGC. It returns nil if this process's
+// environment sets GOGC.
 func GOGCSetting() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// configOf returns the client configuration of a kubeconfig without client-side throttling. Requests have a timeout,
-// so callers must not use it for watches.
+// configOf returns a kubeconfig's client configuration, without client-side throttling. Requests have a timeout, so
+// callers must not use it for watches.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

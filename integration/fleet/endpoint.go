@@ -13,7 +13,7 @@ import (
 )
 
 // ExposeEndpoint creates a Service with an address as its only endpoint, and the Service's namespace. If the Service
-// exists, ExposeEndpoint replaces the endpoint of an earlier run.
+// already exists, ExposeEndpoint replaces the Service's endpoint.
 func ExposeEndpoint(
 	ctx context.Context, runtime client.Client, service client.ObjectKey, servicePort int32, endpoint netip.AddrPort,
 ) error {

@@ -40,8 +40,8 @@ type Options struct {
 	// Tokens makes the registry use TLS and tokens from `kcp-publisher token-service`, so that each program can access
 	// only its own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, as by default in the programs. After a program is killed, the next one then
-	// waits until the Lease expires.
+	// LeaderElect enables leader election, as by default in the programs. The successor of a killed program then waits
+	// until the Lease expires.
 	LeaderElect bool
 	// SingleCluster also makes workloads in the control plane's cluster ready, as AddSingle requires.
 	SingleCluster bool

@@ -94,7 +94,7 @@ func buildAt(ctx context.Context, root, commit, dir string) error {
 	return run(build)
 }
 
-// ChartsAt writes the charts of an earlier commit to a new folder.
+// ChartsAt writes a commit's charts to a new folder.
 func ChartsAt(ctx context.Context, commit, dir string) error {
 	root, err := checkout()
 	if err != nil {

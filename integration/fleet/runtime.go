@@ -112,7 +112,7 @@ func (r *Runtime) enroll(ctx context.Context) error {
 	return r.Enroll(ctx)
 }
 
-// Enroll applies the output of `kcp-publisher enroll`. After a second call, the agent can register another key.
+// Enroll applies the output of `kcp-publisher enroll`. After a second call, the agent can register a new key.
 func (r *Runtime) Enroll(ctx context.Context) error {
 	var flags []string
 	if r.location == "" {
@@ -124,7 +124,7 @@ func (r *Runtime) Enroll(ctx context.Context) error {
 	return r.EnrollAt(ctx, cmp.Or(r.location, r.fleet.Location()), flags...)
 }
 
-// EnrollAt is like Enroll, but for another registry location and with additional flags.
+// EnrollAt is like Enroll, but with the given registry location and with additional flags.
 func (r *Runtime) EnrollAt(ctx context.Context, location string, flags ...string) error {
 	var problems bytes.Buffer
 	args := append([]string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", location}, flags...)

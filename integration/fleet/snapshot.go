@@ -21,7 +21,7 @@ func (f *Fleet) SaveControlPlane(ctx context.Context, path string) error {
 }
 
 // RestoreControlPlaneSnapshot restores the control plane from a file that SaveControlPlane wrote, with etcdutl. flags
-// are further flags of `etcdutl snapshot restore`.
+// are additional flags for `etcdutl snapshot restore`.
 func (f *Fleet) RestoreControlPlaneSnapshot(ctx context.Context, path string, flags ...string) error {
 	dir, err := os.MkdirTemp(f.Dir, "snapshot-")
 	if err != nil {

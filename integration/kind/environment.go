@@ -61,8 +61,8 @@ func New(ctx context.Context, options Options) (*Environment, error) {
 	return g, nil
 }
 
-// Prepare removes the Docker objects of an earlier run, and creates the images and the network. Callers must call Close
-// even after an error.
+// Prepare removes the Docker objects that an earlier run left behind, and creates the images and the network. Callers
+// must call Close even after an error.
 func (g *Environment) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
 		return fmt.Errorf("remove the leftovers of an earlier run: %w", err)

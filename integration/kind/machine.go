@@ -32,7 +32,7 @@ type machine struct {
 	nodeImage string
 	// lacksSysResource is true if even privileged containers lack CAP_SYS_RESOURCE.
 	lacksSysResource bool
-	// oldCgroups is true if the machine has cgroups version 1. The kubelet needs a setting to support it.
+	// oldCgroups is true if the machine has cgroups version 1. The kubelet supports this version only with a setting.
 	oldCgroups bool
 }
 

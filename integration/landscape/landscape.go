@@ -1,5 +1,5 @@
 // Package landscape returns the objects that lifecycle-manager creates in a control plane and in runtimes for given
-// modules. It derives them from recorded objects of a real lifecycle-manager.
+// modules. It derives them from objects that were recorded with a real lifecycle-manager.
 //
 // The folder recorded contains the objects after each of six steps, with placeholders for UIDs, times, keys and
 // addresses. source.txt contains lifecycle-manager's commit. The test in integration/lifecyclemanager updates the
@@ -31,7 +31,7 @@ type Module struct {
 	Channel string
 }
 
-// ManifestName returns the name of lifecycle-manager's Manifest of a module.
+// ManifestName returns the name of the Manifest that lifecycle-manager creates for a module.
 //
 // Source: lifecycle-manager, pkg/module/common.
 func ManifestName(kyma, module string) string {

@@ -30,7 +30,7 @@ func WriteUsers(path string, users map[string]string) error {
 	return os.WriteFile(path, lines, 0o600)
 }
 
-// issued is a certificate of the registry with its CA in PEM.
+// issued is a certificate for the registry, with the certificate's CA in PEM.
 type issued struct {
 	pair tls.Certificate
 	ca   []byte

@@ -45,7 +45,7 @@ type Options struct {
 	// KeySet is a file with the public keys of a token service (see ServeTokens). If it is set, the registry accepts
 	// only requests with a token from that service.
 	KeySet string
-	// Config is a configuration file of distribution for storage and authentication. It can be nil.
+	// Config is the content of a distribution configuration file, for storage and authentication. It can be nil.
 	Config []byte
 	// NotifyURL is the URL to which the registry sends a notification after each push, with NotifyToken. If it is
 	// empty, the registry does not send notifications.
@@ -76,7 +76,7 @@ type Registry struct {
 	traffic      Traffic
 }
 
-// Start starts a registry. It runs until Close, even if ctx ends before.
+// Start starts a registry. The registry runs until Close, even if ctx ends earlier.
 func Start(ctx context.Context, options Options) (*Registry, error) {
 	r := &Registry{dir: options.Dir, traffic: Traffic{}}
 	if r.dir == "" {

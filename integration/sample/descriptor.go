@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// Signer signs components with a plain RSA key. Its name is the name of the signatures.
+// Signer signs components with a plain RSA key. The signatures have the Signer's name.
 type Signer struct {
 	Name string
 	Key  *rsa.PrivateKey

@@ -70,7 +70,7 @@ func run(ctx context.Context, kubeconfig string) (err error) {
 	}
 }
 
-// logError logs an error of a background task, which the task retries.
+// logError logs an error in a background task. The task continues after an error.
 func logError(what string, err error) {
 	slog.Error(what, "error", err)
 }

@@ -29,7 +29,7 @@ var firstSlow = semver.MustParse("1.9.0")
 // manager is scaler's Deployment. Its image tag is scaler's version.
 var manager = client.ObjectKey{Namespace: "kyma-system", Name: "scaler-manager"}
 
-// workload serves requests with the latency of the runtime's version of scaler.
+// workload serves requests with the latency of the scaler version in the runtime.
 type workload struct {
 	runtime  client.Client
 	slow     atomic.Bool

@@ -247,7 +247,7 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.waitGone(ctx, slices.DeleteFunc(objects, isSharedNamespace))
 }
 
-// isSharedNamespace reports whether an object is namespace kyma-system, which the removal of a module keeps.
+// isSharedNamespace reports whether an object is namespace kyma-system, which stays after a module's removal.
 func isSharedNamespace(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }

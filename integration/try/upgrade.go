@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the Kyma label that the RolloutPolicy's waves select by.
+// labelStage is the Kyma label by which the waves of the RolloutPolicy select Kymas.
 const labelStage = "stage"
 
 // twoWaves returns two waves: the canary, then the other runtime. A failure rolls back the version.
@@ -177,8 +177,8 @@ func (a *attempt) waitForRetry(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// isReady reports whether the Manifest in the runtime is Ready. It reads the runtime, because the status in the
-// control plane can be older.
+// isReady reports whether the Manifest in the runtime is Ready. It reads the runtime, because the status in the control
+// plane can be outdated.
 func isReady(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

@@ -29,7 +29,7 @@ import (
 )
 
 // pullProduct is kyma-pull's side of the comparison: an agent whose runtime has one module per application. The
-// publisher uses another API server.
+// publisher uses a separate API server.
 type pullProduct struct {
 	apps    int
 	options options

@@ -188,7 +188,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns the results of an earlier run, or nil if its file does not exist.
+// readResults returns the results that a previous run wrote, or nil if its file does not exist.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -151,7 +151,7 @@ func (t *fluxProduct) ready(version string) func(*unstructured.Unstructured) boo
 	}
 }
 
-// revise pushes another version of every application and triggers Flux's reconciliation.
+// revise pushes the second version of every application and triggers Flux's reconciliation.
 func (t *fluxProduct) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := t.push(ctx, second); err != nil {
 		return time.Time{}, requests{}, err

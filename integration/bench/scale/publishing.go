@@ -88,7 +88,7 @@ func (w *world) untilPushed(
 // per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
-// measureFirstPublish measures a publisher that starts with a fleet to which no bundles have been published yet.
+// measureFirstPublish measures the start of a publisher for a fleet without published bundles.
 func (w *world) measureFirstPublish(ctx context.Context) error {
 	before, err := w.registry.totalTraffic(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *world) converge(ctx context.Context) error {
 }
 
 // measureEnrollment measures the enrollment of all agents. It starts all agents at once. The publisher then enrolls
-// each agent's key and publishes another bundle.
+// each agent's key and publishes a second bundle.
 func (w *world) measureEnrollment(ctx context.Context) error {
 	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {

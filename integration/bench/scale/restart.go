@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// quietTime is how long a publisher must send no requests except polls until it counts as idle.
+// quietTime is the time without requests, except polls, after which a publisher counts as idle.
 const quietTime = 5 * time.Second
 
 // pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.

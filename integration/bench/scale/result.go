@@ -99,7 +99,7 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// previousFigure returns the figure with the same stage and name from these results, or nil.
+// previousFigure returns the figure in r with f's stage and name, or nil.
 func (r *results) previousFigure(f figure) *figure {
 	if r == nil {
 		return nil
@@ -139,7 +139,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns the results of an earlier run, or nil if its file does not exist.
+// readResults returns the results that a previous run wrote, or nil if its file does not exist.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

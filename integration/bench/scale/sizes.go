@@ -22,7 +22,7 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// measureSizes measures the size of Kymas, and how much of it the publisher's fields take.
+// measureSizes measures the size of Kymas, and the part of it that the publisher's fields need.
 func (w *world) measureSizes(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
