@@ -27,7 +27,8 @@ func clusterHint(err error) string {
 	if apierrors.IsUnauthorized(err) {
 		return "the API server does not accept these credentials: select others with --kubeconfig, --context or --token"
 	}
-	// An admission policy denies requests with the same status code, but its message already contains the reason.
+	// A denial by an admission policy has the same status code, but needs no hint, because its message contains the
+	// reason.
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "is forbidden: User ") {
 		return "grant the user this permission, or select another user with --kubeconfig or --context"
 	}

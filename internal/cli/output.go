@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// outputFormats is the annotation on flag -o that lists its values for shell completion.
+// outputFormats is the annotation on flag -o that lists the flag's values for shell completion.
 const outputFormats = "kyma-pull.dev/formats"
 
 // OutputFlag adds flag -o with the values table, json and yaml, and with additional values. Print does not support the

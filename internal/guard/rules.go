@@ -7,7 +7,7 @@ import (
 )
 
 // listRules returns the rules in the order of evaluation. The first rule that refuses an object determines the error.
-// The rule in interception.go is evaluated after them.
+// The rule in interception.go is evaluated after all of these rules.
 func listRules() []rule {
 	return slices.Concat(listObjectRules(), listPodRules(), listClusterRules(), listAPIRules(),
 		listOwnRequestRules())

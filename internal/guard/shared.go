@@ -48,7 +48,7 @@ const (
 	dataplaneNone      = "none"
 )
 
-// nodeAnnotations are namespace annotations that select the nodes for its pods.
+// nodeAnnotations are namespace annotations that select the nodes for the namespace's pods.
 var nodeAnnotations = []string{
 	"scheduler.alpha.kubernetes.io/node-selector", "scheduler.alpha.kubernetes.io/defaultTolerations",
 	"scheduler.alpha.kubernetes.io/tolerationsWhitelist", "openshift.io/node-selector",

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// policyVariable is a variable in an admission policy, which its validations and later variables use.
+// policyVariable is a variable in an admission policy, for the policy's validations and for the variables that follow.
 type policyVariable struct {
 	name, comment, expression string
 }

@@ -61,7 +61,7 @@ type revisionPoll struct {
 	revisions *revisions
 }
 
-// newRevisionPoll returns the poll for the Kymas in a namespace, which both programs can list.
+// newRevisionPoll returns a poll that lists the Kymas in a namespace, because both programs can list Kymas.
 func newRevisionPoll(config *rest.Config, namespace string, interval time.Duration) (*revisionPoll, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {

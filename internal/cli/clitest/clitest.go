@@ -28,8 +28,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails if a flag's usage contains back-quoted text that is not its value's name. pflag shows such text as
-// the value's name.
+// CheckValues fails if a flag's usage contains back-quoted text that is not the name of the flag's value. pflag shows
+// back-quoted text as the value's name.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)

@@ -64,8 +64,8 @@ func metricsTable() string {
 	return text.String()
 }
 
-// checkRegistered fails if the registered metrics differ from the definitions in package measure. The table would not
-// contain a metric that was registered without package measure, and would contain one that is never registered.
+// checkRegistered fails if the registered metrics differ from the definitions in package measure. Otherwise, the table
+// would omit a metric that was registered without package measure, and would list a metric that is never registered.
 func checkRegistered(t *testing.T, exported []prometheus.Collector) {
 	t.Helper()
 	described := make(chan *prometheus.Desc, 1000)
