@@ -73,7 +73,7 @@ var statusGuarantees = map[string]guarantee{
 			c.Present(3*time.Minute+1, "sim-5", map[string]string{"scaler": "1.1.0"})
 			c.Present(4*time.Minute, "sim-5", map[string]string{"scaler": "1.1.0"})
 		},
-		invariant: Statuses, message: `report 6 of sim-5 has scaler 1.1.0 as Ready, but the runtime has "1.0.0"`,
+		invariant: Statuses, message: `report 6 from sim-5 has scaler 1.1.0 as Ready, but the runtime has "1.0.0"`,
 	},
 	"a canary proves only a version from its bundles": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
