@@ -25,7 +25,9 @@ const (
 
 // nextHistory returns the history with the latest bundle. before is the previous status, or nil. The records of earlier
 // bundles contain the modules that have changed in later bundles, until the runtime reports the latest bundle.
-func nextHistory(before *v1beta2.RuntimeStatus, published *v1beta2.PublishedBundle, facts Facts) []v1beta2.BundleRecord {
+func nextHistory(
+	before *v1beta2.RuntimeStatus, published *v1beta2.PublishedBundle, facts Facts,
+) []v1beta2.BundleRecord {
 	if before == nil {
 		before = &v1beta2.RuntimeStatus{}
 	}
