@@ -31,13 +31,14 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 		}
 	}
 	for module, claimed := range i.claims {
-		if modules[module] != claimed.version && at-claimed.at < claimTime {
+		if modules[module] != claimed.version && at-claimed.bundle.at < claimTime {
 			continue
 		}
 		delete(i.claims, module)
 		// A version that was installed only briefly before or after the report may not have been observed.
-		c.check(at, Statuses, !traceable || modules[module] == claimed.version ||
-			claimed.at-i.changedAt[module] < requestGrace, "report %d from %s has %s %s as Ready, but the runtime has %q",
+		changedAt, hasChanged := i.changedAt[module]
+		isBrief := hasChanged && claimed.bundle.at-changedAt < requestGrace || i.isReplaced(module, claimed)
+		c.check(at, Statuses, !traceable || modules[module] == claimed.version || isBrief, "report %d from %s has %s %s as Ready, but the runtime has %q",
 			claimed.report, runtime, module, claimed.version, modules[module])
 	}
 }

@@ -28,6 +28,13 @@ func hadMailer(c *Checker, push func(string, int64, string) Push) {
 	c.Objects(7, "sim-5", "mailer", map[string]string{})
 }
 
+// reportsMailer passes the checker a report in which module mailer of bundle 11 is Ready.
+func reportsMailer(c *Checker) {
+	c.Reported(4*time.Minute, reportWith(6, 11, func(r *Reported) {
+		r.States, r.Ready = map[string]string{"mailer": "Ready"}, map[string]string{"mailer": "1.0.0"}
+	}))
+}
+
 // installedGuarantees contains the promises about the modules in runtimes.
 var installedGuarantees = map[string]guarantee{
 	"a runtime never returns to an older bundle's version": {
@@ -68,6 +75,29 @@ var installedGuarantees = map[string]guarantee{
 			c.Present(time.Minute, "sim-5", map[string]string{"scaler": "1.0.0"})
 		},
 		invariant: Signed, message: "sim-5 installed scaler 1.1.0, but neither the reported bundle 12",
+	},
+	"a runtime has a new module that it reports as Ready": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(1, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"] = "1.0.0"
+			c.Pushed(3*time.Minute, p)
+			reportsMailer(c)
+			c.Present(5*time.Minute, "sim-5", map[string]string{"scaler": "1.0.0"})
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(1, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"] = "1.0.0"
+			c.Pushed(3*time.Minute, p)
+			reportsMailer(c)
+			c.RequestWithdrawn(4*time.Minute+1, "sim-5", "scaler", "mailer") // an operator deletes the Kyma
+			p = push("sim-5", 12, "1.0.0")
+			p.Versions["mailer"], p.Deleting = "1.0.0", true
+			c.Pushed(4*time.Minute+time.Second, p)
+			c.Present(5*time.Minute, "sim-5", map[string]string{})
+		},
+		invariant: Statuses, message: `report 6 from sim-5 has mailer 1.0.0 as Ready, but the runtime has ""`,
 	},
 	"a removed module does not come back": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {

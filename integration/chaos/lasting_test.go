@@ -56,6 +56,11 @@ var progressGuarantees = map[string]guarantee{
 				}
 				return []string{"scaler"}
 			})
+			c.Asked(time.Hour, "sim-5", "mailer")
+			c.Reported(time.Hour+1, reportWith(100, 10, func(r *Reported) {
+				r.States = map[string]string{"scaler": "Ready", "mailer": "Ready"}
+			}))
+			c.Recorded(time.Hour+2, record(func(r *Record) { r.Report = 99 }))
 		},
 		invariant: Progress, message: "the status of sim-5 does not show scaler as Ready",
 	},

@@ -281,7 +281,7 @@ func (c *Checker) checkRecordedStates(at time.Duration, s *observations, r Recor
 			"the Kyma of %s is Ready, but report %d has %s in state %s", r.Runtime, r.Report, module, state)
 	}
 	for module, wants := range s.wants {
-		c.checkDuration(at, 0, maxLag, fmt.Sprint("shown ", r.Runtime, " ", module),
+		c.checkDuration(at, s.asked[module], maxLag, fmt.Sprint("shown ", r.Runtime, " ", module),
 			wants && !s.isHeld() && s.lastReport.States[module] == "Ready" && !slices.Contains(r.Ready, module), Progress,
 			"the status of %s does not show %s as Ready, although the runtime reports it", r.Runtime, module)
 	}

@@ -176,9 +176,9 @@ type followedBundle struct {
 	epoch, sequence int64
 }
 
-// claim is a version that a report lists as Ready.
+// claim is a version that a report lists as Ready. bundle is the bundle in the report.
 type claim struct {
-	at      time.Duration
+	bundle  followedBundle
 	report  int64
 	version string
 }
@@ -189,10 +189,11 @@ func newInstallation() installation {
 
 // note stores the bundle and the ready versions of a report.
 func (i *installation) note(at time.Duration, r Reported) {
-	i.followed = append(i.followed, followedBundle{at, r.Epoch, r.Observed})
+	followed := followedBundle{at, r.Epoch, r.Observed}
+	i.followed = append(i.followed, followed)
 	for module, version := range r.Ready {
 		if i.claims[module].version != version {
-			i.claims[module] = claim{at, r.Sequence, version}
+			i.claims[module] = claim{followed, r.Sequence, version}
 		}
 	}
 }
@@ -209,6 +210,14 @@ func (i *installation) offers(module, version string) bool {
 	return slices.ContainsFunc(i.bundles, func(p Push) bool {
 		offered, has := p.Versions[module]
 		return has && (version == "" || version == offered) && !p.isBefore(i.floor.epoch, i.floor.sequence)
+	})
+}
+
+// isReplaced reports whether a newer bundle replaces or removes a version that a report lists as Ready.
+func (i *installation) isReplaced(module string, claimed claim) bool {
+	return slices.ContainsFunc(i.bundles, func(p Push) bool {
+		isNewer := !p.isBefore(claimed.bundle.epoch, claimed.bundle.sequence+1)
+		return isNewer && (p.Deleting || slices.Contains(p.Removals, module) || p.Versions[module] != claimed.version)
 	})
 }
 
