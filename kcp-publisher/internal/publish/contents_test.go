@@ -26,7 +26,7 @@ func TestDescriptorCannotExemptItselfFromSignaturePolicy(t *testing.T) {
 			Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml",
 			Access: ocm.Access{Type: "none"},
 		}}}
-	const refusal = "exempts this name, but only the unsigned descriptor contains it"
+	const refusal = "exempts this name, but the name comes only from the unsigned descriptor"
 	for name, c := range map[string]struct {
 		requires    func(string) bool
 		namesItself bool

@@ -62,7 +62,7 @@ func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 			w.restart()
 			check()
 			w.sequence += 10
-			if w.root.Epoch == old.Epoch && name != "floor above the agent's image" {
+			if w.root.Epoch == old.Epoch && name != "minimum version above the agent's image" {
 				w.requireRecovered()
 				require.Empty(t, w.puller.FrozenReason(t.Context()), "a newer bundle must not be frozen")
 			}

@@ -59,7 +59,7 @@ var controlPlaneScenes = []scene{
 	{"runtime with two agents that use one key", func(w *world) {
 		w.failed(reason.Errorf(reason.CloneDetected,
 			"two agents, instances \"a\" and \"b\", report with the key of this runtime"))
-	}, CloneDetected, "", "two agents", "stop the copy"},
+	}, CloneDetected, "", "two agents", "stop the copied cluster"},
 	{"invalid runtime ID", func(w *world) {
 		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime ID Ä: want letters"))
 	}, RuntimeIDInvalid, "", "want letters", "kubectl label kyma one"},

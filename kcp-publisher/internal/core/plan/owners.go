@@ -308,7 +308,7 @@ func CheckClone(kyma *v1beta2.Kyma) error {
 	}
 	return reason.Errorf(
 		reason.CloneDetected,
-		"%s: stop the copy, then give the original another key: in the original cluster, delete Secret "+
+		"%s: stop the copied cluster; then replace the agent's key in the original cluster: delete Secret "+
 			"%s/skr-agent-key and apply the output of `kcp-publisher enroll %s --kyma %s/%s`",
 		s.Agent.Clone,
 		v1beta2.RuntimeNamespace,
