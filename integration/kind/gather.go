@@ -31,6 +31,7 @@ func (g *Environment) Gather(ctx context.Context, dir string) error {
 		}
 		for _, p := range []*pod{
 			{c, publisherNamespace, publisherRelease, publisherRelease}, {c, agentNamespace, agentRelease, agentRelease},
+			{c, publisherNamespace, publisherRelease + "-ui", "ui"},
 		} {
 			keep(name+"-"+p.deployment+".log", p.log)
 		}

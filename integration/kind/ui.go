@@ -36,8 +36,10 @@ func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, er
 			return nil, err
 		}
 	}
+	// The chart cannot derive the token service's port from the location.
 	if err := g.setUI(ctx, "ui.enabled=true,ui.externalURL="+uiAddress+",ui.sessionSecretName=kcp-publisher-ui,"+
-		"ui.registry.enabled=true,ui.registry.configSecretName=kcp-publisher-ui-registry,ui.replicas=1"); err != nil {
+		"ui.registry.enabled=true,ui.registry.configSecretName=kcp-publisher-ui-registry,ui.replicas=1,"+
+		"ui.egressPorts={443,6443,5443}"); err != nil {
 		return nil, err
 	}
 	return &pod{c, publisherNamespace, publisherRelease + "-ui", "ui"}, nil
@@ -47,7 +49,7 @@ func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, er
 func (g *Environment) RemoveUI(ctx context.Context) error {
 	_, err := g.clusters[fleet.ControlPlane].kubectl(ctx, "-n", publisherNamespace, "delete", "secret",
 		"kcp-publisher-ui", "kcp-publisher-ui-registry", "--ignore-not-found")
-	return errors.Join(err, g.setUI(ctx, "ui.enabled=false"))
+	return errors.Join(err, g.setUI(ctx, "ui.enabled=false,ui.registry.enabled=false"))
 }
 
 // setUI changes values of the installed publisher's chart and waits until its pods are ready.
