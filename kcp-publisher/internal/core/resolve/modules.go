@@ -81,7 +81,7 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 	for _, module := range slices.Sorted(maps.Keys(request.RemovalGates)) {
 		d := request.RemovalGates[module]
 		at := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == module })
-		if d.ReplacedVersion == "" || at >= 0 && !catalog.IsHidden(all[at].err) {
+		if d.ReplacedVersion == "" || at >= 0 && !all[at].canRestore() {
 			continue
 		}
 		channel := ""
@@ -93,6 +93,12 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 		all[at].choice, all[at].err = snapshot.LookupInstalled(module, channel, d.Version)
 	}
 	return all
+}
+
+// canRestore reports whether a rollout can restore a requested module: the catalog does not offer it to the runtime, and
+// no pin selects its version.
+func (w *requestedModule) canRestore() bool {
+	return catalog.IsHidden(w.err) || w.err != nil && w.module.Pin() == ""
 }
 
 // addHeldRemovals adds the modules whose removal waits for an approval or for a rollout. These modules keep their

@@ -62,6 +62,11 @@ func TestRolloutDecidesAboutRemovals(t *testing.T) {
 			[]string{"Warning TemplateMissing: module keda has no ModuleReleaseMeta, and no ModuleTemplate with its name has " +
 				"version 1.0.0: create the ModuleReleaseMeta"}, "",
 		},
+		"requested module without its ModuleReleaseMeta cannot be restored": {
+			usualWorld(), []func(*world){restores, func(w *world) { w.metas = nil }},
+			[]string{"Warning TemplateMissing: module keda has no ModuleReleaseMeta, and no ModuleTemplate with its name has " +
+				"version 1.0.0: create the ModuleReleaseMeta"}, "",
+		},
 		"module that is offered again follows its channel": {
 			usualWorld(), []func(*world){restores, func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "1.1.0" })
