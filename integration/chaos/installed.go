@@ -38,8 +38,9 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 		// A version that was installed only briefly before or after the report may not have been observed.
 		changedAt, hasChanged := i.changedAt[module]
 		isBrief := hasChanged && claimed.bundle.at-changedAt < requestGrace || i.isReplaced(module, claimed)
-		c.check(at, Statuses, !traceable || modules[module] == claimed.version || isBrief, "report %d from %s has %s %s as Ready, but the runtime has %q",
-			claimed.report, runtime, module, claimed.version, modules[module])
+		c.check(at, Statuses, !traceable || modules[module] == claimed.version || isBrief,
+			"report %d from %s has %s %s as Ready, but the runtime has %q", claimed.report, runtime, module, claimed.version,
+			modules[module])
 	}
 }
 

@@ -95,8 +95,8 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 	return all
 }
 
-// canRestore reports whether a rollout can restore a requested module: the catalog does not offer it to the runtime, and
-// no pin selects its version.
+// canRestore reports whether a rollout can restore a requested module: the catalog does not offer the module to the
+// runtime, and no pin selects its version.
 func (w *requestedModule) canRestore() bool {
 	return catalog.IsHidden(w.err) || w.err != nil && w.module.Pin() == ""
 }
