@@ -49,7 +49,7 @@ func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, er
 func (g *Environment) RemoveUI(ctx context.Context) error {
 	_, err := g.clusters[fleet.ControlPlane].kubectl(ctx, "-n", publisherNamespace, "delete", "secret",
 		"kcp-publisher-ui", "kcp-publisher-ui-registry", "--ignore-not-found")
-	return errors.Join(err, g.setUI(ctx, "ui.enabled=false,ui.registry.enabled=false"))
+	return errors.Join(err, g.setUI(ctx, "ui.enabled=false,ui.registry.enabled=false,ui.registry.configSecretName="))
 }
 
 // setUI changes values of the installed publisher's chart and waits until its pods are ready.

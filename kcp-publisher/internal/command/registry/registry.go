@@ -124,7 +124,7 @@ func newRegistryCredentials() *cobra.Command {
 		Long: "credentials derives the password of a runtime ID, of " + token.UserPublisher +
 			" (to publish bundles), of " + token.UserModules + " (to release modules),\n" +
 			"of " + token.UserPruner + " (to prune the registry), or of " + token.UserReader +
-			" (to read bundles and reports, as the UI does).\n" +
+			" (to read bundles, reports and modules, as the UI does).\n" +
 			"The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := keyfolder.RegistryCredentials(nil, dir, location, args[0], generation)

@@ -8,7 +8,7 @@
 //	_modules       pull,push  module repositories
 //	_pruner        pull,delete       everything below <prefix> except <prefix>/trust, which it can pull;  the registry's catalog
 //	               pull,push,delete  <prefix>/pruning
-//	_reader        pull       the runtimes' bundles and reports, <prefix>/trust, <prefix>/content
+//	_reader        pull       the runtimes' bundles and reports, <prefix>/trust, <prefix>/content, module repositories
 //
 // Passwords are derived from the fleet's token secret and not stored. A higher generation invalidates all of a user's
 // older passwords. A valid password is always accepted, and only the refusal rate is limited.

@@ -126,7 +126,7 @@ func (p Policy) actions(user, repository string) []string {
 	case UserPruner:
 		return p.pruning(repository)
 	case UserReader:
-		if p.isReported(repository) {
+		if p.isReported(repository) || p.isModule(repository) && !p.isImage(repository) {
 			return read
 		}
 		return nil
@@ -166,8 +166,7 @@ func (p Policy) pruning(repository string) []string {
 	return nil
 }
 
-// isReported reports whether the user _reader can pull from a repository: it must contain bundles, reports, or the
-// shared data for verifying them.
+// isReported reports whether a repository contains bundles, reports, or the shared data for verifying them.
 func (p Policy) isReported(repository string) bool {
 	below, found := strings.CutPrefix(repository, p.prefix+"/")
 	return found && (below == bundle.TrustRepository || below == bundle.ContentRepository ||

@@ -113,17 +113,17 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 		"publisher cannot delete": {
 			UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", "",
 		},
-		"reader can only pull bundles, reports and shared data": {
+		"reader can only pull bundles, reports, shared data and modules": {
 			UserReader,
 			"repository:fleet/runtimes/a:pull,push repository:fleet/reports/a:pull,push,delete " +
-				"repository:fleet/trust:pull,push repository:fleet/content:pull,push",
+				"repository:fleet/trust:pull,push repository:fleet/content:pull,push repository:modules/x:pull,push,delete",
 			"repository:fleet/runtimes/a:pull repository:fleet/reports/a:pull repository:fleet/trust:pull " +
-				"repository:fleet/content:pull",
+				"repository:fleet/content:pull repository:modules/x:pull",
 		},
 		"reader has no access to other repositories": {
 			UserReader,
 			"repository:fleet/documents:pull repository:fleet/carried:pull repository:fleet/pruning:pull " +
-				"repository:fleet2/reports/a:pull repository:modules/x:pull registry:catalog:*",
+				"repository:fleet2/reports/a:pull repository:others/x:pull registry:catalog:*",
 			"",
 		},
 		"modules user has no access to runtimes": {
