@@ -53,7 +53,8 @@ spec:
 		if err != nil {
 			return false, err.Error()
 		}
-		return strings.Contains(page, "3.1.4") && !strings.Contains(page, "still incomplete"), page
+		page = strings.ReplaceAll(page, "<wbr>", "") // the page allows line breaks in long images
+		return strings.Contains(page, unlistedImage) && !strings.Contains(page, "ncomplete"), page
 	})
 	found, err := stage.kind.Memory(ctx, ui)
 	must(t, err)
