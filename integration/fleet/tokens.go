@@ -55,10 +55,10 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	f.Registry.ServeTokens(address)
-	if err := f.credentials(ctx, userPublisher, filepath.Join(f.Dir, "publisher.json")); err != nil {
+	if err := f.writeCredentials(ctx, userPublisher, filepath.Join(f.Dir, "publisher.json")); err != nil {
 		return Endpoint{}, err
 	}
-	if err := f.credentials(ctx, userModules, filepath.Join(f.Dir, userModules+".json")); err != nil {
+	if err := f.writeCredentials(ctx, userModules, filepath.Join(f.Dir, userModules+".json")); err != nil {
 		return Endpoint{}, err
 	}
 	owner, err := f.registriesOf("publisher")
@@ -85,14 +85,23 @@ func listeningAddress(log string) string {
 	return ""
 }
 
-// credentials writes a docker config.json with a user's password for the token service to path.
-func (f *Fleet) credentials(ctx context.Context, user, path string) error {
-	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
+// Credentials returns a docker config.json with a user's password for the token service.
+func (f *Fleet) Credentials(ctx context.Context, user string) ([]byte, error) {
+	config, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
 		"--location", f.Location()).Output()
 	if err != nil {
-		return fmt.Errorf("create credentials for %s: %w", user, err)
+		return nil, fmt.Errorf("create credentials for %s: %w", user, err)
 	}
-	return os.WriteFile(path, output, 0o600)
+	return config, nil
+}
+
+// writeCredentials writes a user's Credentials to path.
+func (f *Fleet) writeCredentials(ctx context.Context, user, path string) error {
+	config, err := f.Credentials(ctx, user)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, config, 0o600)
 }
 
 func (f *Fleet) registriesOf(user string) (*store.Registries, error) {

@@ -89,12 +89,7 @@ var ports = []int{443, 6443, 5000, 5443}
 func (g *Environment) install(
 	ctx context.Context, c *cluster, name, namespace string, values map[string]any,
 ) (fleet.Program, error) {
-	chart := filepath.Join("charts", name)
 	if g.options.Release != "" {
-		var err error
-		if chart, err = release(g.options.Release).chart(name); err != nil {
-			return nil, err
-		}
 		delete(values, "image") // the release's chart contains the image digest
 	}
 	data, err := yaml.Marshal(values)
@@ -105,14 +100,30 @@ func (g *Environment) install(
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return nil, err
 	}
-	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", name,
-		chart,
-		"--namespace", namespace, "--kubeconfig", c.kubeconfig, "--values", path, "--wait", "--timeout", limit.String())
-	helm.Dir = g.options.Checkout
-	if _, err := run(ctx, helm); err != nil {
-		return nil, fmt.Errorf("install chart %s in %s: %w", name, c.name, err)
+	if err := g.upgrade(ctx, c, name, namespace, "--install", "--values", path); err != nil {
+		return nil, err
 	}
 	return &pod{c, namespace, name, name}, nil
+}
+
+// upgrade runs helm upgrade with these flags for the chart of a program, and waits until the chart's pods are ready.
+func (g *Environment) upgrade(ctx context.Context, c *cluster, name, namespace string, flags ...string) error {
+	chart := filepath.Join("charts", name)
+	if g.options.Release != "" {
+		var err error
+		if chart, err = release(g.options.Release).chart(name); err != nil {
+			return err
+		}
+	}
+	helm := exec.CommandContext(ctx, "go", append([]string{
+		"tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", name, chart, "--namespace", namespace, "--kubeconfig",
+		c.kubeconfig, "--wait", "--timeout", limit.String(),
+	}, flags...)...)
+	helm.Dir = g.options.Checkout
+	if _, err := run(ctx, helm); err != nil {
+		return fmt.Errorf("upgrade chart %s in %s: %w", name, c.name, err)
+	}
+	return nil
 }
 
 func (g *Environment) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
@@ -124,11 +135,12 @@ func (g *Environment) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	if err != nil {
 		return err
 	}
-	if err := g.publisherConfig(ctx, f); err != nil {
+	config, err := f.Credentials(ctx, "_publisher")
+	if err != nil {
 		return err
 	}
-	config, err := os.ReadFile(filepath.Join(g.options.Dir, "publisher.json"))
-	if err != nil {
+	// Export also uses the credentials.
+	if err := os.WriteFile(filepath.Join(g.options.Dir, "publisher.json"), config, 0o600); err != nil {
 		return err
 	}
 	credentials := &corev1.Secret{
@@ -166,14 +178,4 @@ func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, er
 		secret.Data[file] = data
 	}
 	return secret, nil
-}
-
-// publisherConfig writes a docker config.json with the publisher's registry password.
-func (g *Environment) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
-	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(),
-		"--location", f.Location())
-	if exit != 0 {
-		return fmt.Errorf("create the publisher's credentials: %s", config)
-	}
-	return os.WriteFile(filepath.Join(g.options.Dir, "publisher.json"), []byte(config), 0o600)
 }

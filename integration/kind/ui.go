@@ -3,31 +3,26 @@ package kind
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// uiAddress is the URL with which the UI is installed. The UI refuses requests for other hosts.
+// uiAddress is the UI's external URL. The UI refuses requests for other hosts.
 const uiAddress = "http://localhost:8085"
 
 // UI installs the UI of the publisher's chart with read access to the registry, with the commands of
 // docs/guides/ui-in-cluster.md.
 func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, error) {
-	reader, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_reader", "--keys", f.Keys(),
-		"--location", f.Location())
-	if exit != 0 {
-		return nil, fmt.Errorf("create the UI's credentials: %s", reader)
+	reader, err := f.Credentials(ctx, "_reader")
+	if err != nil {
+		return nil, err
 	}
 	c := g.clusters[fleet.ControlPlane]
 	for name, arguments := range map[string][]string{
 		"kcp-publisher-ui": {"--from-literal=session.key=" + strings.Repeat("5a", 32)},
 		"kcp-publisher-ui-registry": {
-			"--type=kubernetes.io/dockerconfigjson", "--from-literal=.dockerconfigjson=" + reader,
+			"--type=kubernetes.io/dockerconfigjson", "--from-literal=.dockerconfigjson=" + string(reader),
 		},
 	} {
 		if _, err := c.kubectl(ctx, append([]string{
@@ -54,21 +49,8 @@ func (g *Environment) RemoveUI(ctx context.Context) error {
 
 // setUI changes values of the installed publisher's chart and waits until its pods are ready.
 func (g *Environment) setUI(ctx context.Context, values string) error {
-	c, chart := g.clusters[fleet.ControlPlane], filepath.Join("charts", publisherRelease)
-	if g.options.Release != "" {
-		var err error
-		if chart, err = release(g.options.Release).chart(publisherRelease); err != nil {
-			return err
-		}
-	}
-	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", publisherRelease,
-		chart, "--namespace", publisherNamespace, "--kubeconfig", c.kubeconfig, "--reset-then-reuse-values", "--set",
-		values, "--wait", "--timeout", limit.String())
-	helm.Dir, helm.Env = g.options.Checkout, os.Environ()
-	if _, err := run(ctx, helm); err != nil {
-		return fmt.Errorf("upgrade chart %s with %s: %w", publisherRelease, values, err)
-	}
-	return nil
+	return g.upgrade(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace,
+		"--reset-then-reuse-values", "--set", values)
 }
 
 // ReadUI returns a page of the UI, as a user with this token sees it.
