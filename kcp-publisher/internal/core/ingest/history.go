@@ -73,11 +73,14 @@ func supersede(all []v1beta2.BundleRecord, last *v1beta2.PublishedBundle, latest
 	}
 }
 
-// recordOutcomes adds the runtime's refusals and its last report to the history. published is the latest bundle.
+// recordOutcomes adds the runtime's refusals and its last report to the history of the status after.
 func recordOutcomes(all []v1beta2.BundleRecord, after v1beta2.KymaStatus, facts Facts) {
-	recordRefusals(all, facts)
 	observed, published := after.Runtime.Observed, after.Runtime.Published
-	if observed == nil || observed.Digest == "" || published == nil {
+	if published == nil {
+		return
+	}
+	recordRefusals(all, facts)
+	if observed == nil || observed.Digest == "" {
 		return
 	}
 	for i := range all {

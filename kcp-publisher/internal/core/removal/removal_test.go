@@ -200,7 +200,7 @@ func TestRemovalLimitsAreDividedAmongShards(t *testing.T) {
 	}
 }
 
-// The only module is removed from each runtime of a fleet in which each shard has one runtime.
+// Each shard has one runtime, and an edit removes the only module from all runtimes.
 func TestShardsOfOneRuntimeTogetherKeepTheLimits(t *testing.T) {
 	const shards = 5
 	limits := Limits{Percent: 10, Count: 1, PerModule: 50, Window: time.Hour}
