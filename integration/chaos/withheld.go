@@ -37,7 +37,7 @@ func (c *Checker) KeyDeleted(at time.Duration, runtime string) {
 	c.of(runtime).keyDeletedAt = max(at, 1)
 }
 
-// hasNewKey reports whether a runtime can have a new key for which no bundle exists yet.
+// hasNewKey reports whether a runtime can have a new key that no bundle uses yet.
 func (s *observations) hasNewKey(at time.Duration) bool {
 	return s.keyDeletedAt > 0 && at-s.keyDeletedAt < settleTime
 }

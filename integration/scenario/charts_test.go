@@ -189,8 +189,8 @@ func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sampl
 	}
 }
 
-// The chart's default permissions do not allow the agent to install modules. The generated role allows the agent to
-// install only the modules for which the role was generated.
+// The chart's default permissions do not allow the agent to install modules. A role that is generated for a set of
+// modules allows the agent to install only these modules.
 func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the Kyma label by which the waves of the RolloutPolicy select Kymas.
+// labelStage is the Kyma label that the RolloutPolicy's waves select.
 const labelStage = "stage"
 
 // twoWaves returns two waves: the canary, then the other runtime. A failure rolls back the version.

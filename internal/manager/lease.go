@@ -19,8 +19,8 @@ type Election struct {
 	// Lease is the lease duration. If the holder does not renew the lease for this time, another replica can acquire
 	// it.
 	Lease time.Duration
-	// Renew limits the time for which a failed renewal is retried. Then the holder's process exits. Renew can be longer
-	// than Lease, because a process cannot write after its lease has expired.
+	// Renew is the maximum time during which the holder retries a failed renewal. Then its process exits. Renew can be
+	// longer than Lease, because a process cannot write after its lease has expired.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire or renew a lease.
 	Retry time.Duration

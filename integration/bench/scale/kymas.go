@@ -158,8 +158,7 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count counts the Kymas for which wanted returns true. It also returns a description of one of the other Kymas, and
-// the time of the last change.
+// count returns the number of wanted Kymas, a description of one of the other Kymas, and the time of the last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -38,8 +38,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// WaitingWaves returns the names of the waves that an operator can approve: waves without approval for which the spec
-// requires approval, or which already wait for approval.
+// WaitingWaves returns the names of the waves that an operator can approve: unapproved waves whose spec requires an
+// approval, and waves that already wait for an approval.
 func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {

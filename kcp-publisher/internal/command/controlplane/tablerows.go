@@ -280,5 +280,6 @@ func (d DividedRuntimes) ifCheaper() DividedRuntimes {
 	return d
 }
 
-// SmallFleet is the maximum number of runtimes for which commands read all Kymas and list all runtimes.
+// SmallFleet is the maximum number of runtimes in a small fleet. For small fleets, commands read all Kymas and list all
+// runtimes.
 const SmallFleet = 40

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// Validity is the time for which a SubjectAccessReview is cached. A revoked permission still applies for at most
+	// Validity is the time until a cached SubjectAccessReview expires. A revoked permission still applies for at most
 	// this time.
 	Validity      = 10 * time.Second
 	reviewTimeout = 5 * time.Second
