@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Snapshot is the catalog at one moment. It is safe for concurrent use.
+// Snapshot is the catalog at one point in time. It is safe for concurrent use.
 type Snapshot struct {
 	// Revision is a hash of the catalog's content. Two catalogs with the same content have the same revision.
 	Revision string
@@ -29,15 +29,15 @@ type Snapshot struct {
 	metas     map[string]*moduleOffer // by module name
 	templates []*template             // sorted by namespace and name
 	byModule  map[string][]*template
-	// templatesByName finds ModuleTemplates by object name, module label or component name. It is used for modules without
-	// a ModuleReleaseMeta.
+	// templatesByName maps each object name, module label, and component name to its ModuleTemplates. Lookups use it
+	// for modules without a ModuleReleaseMeta.
 	templatesByName map[string][]*template
 	// selectorKeys contains every label key that a kymaSelector uses.
 	selectorKeys map[string]bool
 	// valueRefs contains every reference from a ModuleTemplate to a runtime value.
 	valueRefs map[bundle.ValueRef]bool
-	// restricted lists the modules that are hidden from all Kymas except those that the kymaSelector of the module's
-	// ModuleReleaseMeta selects.
+	// restricted lists the modules that are visible only to Kymas selected by the kymaSelector in the module's
+	// ModuleReleaseMeta.
 	restricted []string
 	// controller limits lookups to ModuleTemplates with this controller name. If it is empty, lookups find all
 	// ModuleTemplates.
@@ -47,8 +47,8 @@ type Snapshot struct {
 type moduleOffer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// parseError is an error in the ModuleReleaseMeta, or nil. If it is set, the module cannot be added to a Kyma, but a
-	// runtime that has the module keeps it.
+	// parseError is an error in the ModuleReleaseMeta, or nil. If it is set, the module cannot be added to a Kyma, but
+	// a runtime that already has the module keeps it.
 	parseError     error
 	entry          bundle.CatalogEntry
 	size           int   // size of the encoded catalog entry in bytes
@@ -80,13 +80,13 @@ type Choice struct {
 	// IsSelfNamed is true if the component name comes only from the descriptor in the ModuleTemplate.
 	IsSelfNamed bool
 	Mandatory   bool
-	// Err is the reason why no version of a mandatory module can be installed. If Err is set, only the fields Module
-	// and Mandatory are set, too.
+	// Err is the reason why no version of a mandatory module can be installed. If Err is set, Module and Mandatory are
+	// the only other fields that are set.
 	Err error
 }
 
-// New indexes ModuleTemplates and ModuleReleaseMetas in any order. A module in restricted is visible only to Kymas that
-// the kymaSelector of its ModuleReleaseMeta selects.
+// New indexes ModuleTemplates and ModuleReleaseMetas in any order. Modules in restricted are visible only to Kymas
+// selected by the kymaSelector in their ModuleReleaseMeta.
 func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
@@ -238,8 +238,8 @@ func newEntry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	return e, nil
 }
 
-// withoutPrivateLabels omits the label that stops promotions of a ModuleTemplate's version. If catalog entries
-// contained this label, setting it would change the catalog of every runtime.
+// withoutPrivateLabels returns the labels of a ModuleTemplate without LabelHoldPromotion, which stops promotions of its
+// version. If catalog entries contained this label, setting it would change the catalog of every runtime.
 func withoutPrivateLabels(all map[string]string) map[string]string {
 	if _, held := all[v1beta2.LabelHoldPromotion]; !held {
 		return all

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the ModuleTemplate for a module in a channel for a Kyma with these labels. If the module does not have
-// a ModuleReleaseMeta, it returns the module's ModuleTemplate with this spec.channel. The error's reason is one of
+// Lookup returns the ModuleTemplate that a channel offers for a module to a Kyma with these labels. For a module
+// without a ModuleReleaseMeta, it looks for a ModuleTemplate with the same spec.channel. The error's reason is one of
 // reason.Problems.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.OfferedVersion(module, channel, kyma)
@@ -56,8 +56,8 @@ func (s *Snapshot) OfferedVersion(module, channel string, kyma labels.Set) (stri
 			objectKey(&o.meta))
 }
 
-// LookupVersion returns the ModuleTemplate for a module's version for a Kyma with these labels, even if the channel now
-// offers a different version. The error's reason is one of reason.Problems.
+// LookupVersion returns the ModuleTemplate of a module version that is visible to a Kyma with these labels. The channel
+// can offer a different version by now. The error's reason is one of reason.Problems.
 func (s *Snapshot) LookupVersion(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -76,8 +76,8 @@ func (s *Snapshot) LookupVersion(module, channel, version string, kyma labels.Se
 	return s.lookupVisible(o, channel, version, kyma)
 }
 
-// LookupPinned returns the ModuleTemplate for a module's version for a Kyma with these labels. The version can be in
-// any channel. The error's reason is one of reason.Problems.
+// LookupPinned returns the ModuleTemplate of a pinned module version that is visible to a Kyma with these labels. The
+// version does not need to be in a channel. The error's reason is one of reason.Problems.
 func (s *Snapshot) LookupPinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -222,8 +222,8 @@ func (s *Snapshot) findVersion(o *moduleOffer, channel, version string) (Choice,
 }
 
 // lookupWithoutMeta looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because the
-// publisher uninstalls a module after a hiddenError. The ModuleReleaseMeta may be missing only because an operator is
-// recreating it.
+// publisher uninstalls a module after a hiddenError. The ModuleReleaseMeta might be missing only for a short time,
+// while an operator recreates it.
 func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.templatesByName[module]
 	var found []*template
@@ -303,8 +303,8 @@ func (t *template) newChoice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// MandatoryModules returns the highest version of each mandatory module, sorted by module name. If none of a module's
-// ModuleTemplates is usable, Err is set in its Choice.
+// MandatoryModules returns the highest version of each mandatory module, sorted by module name. If a module has no
+// usable ModuleTemplate, Err is set in its Choice.
 func (s *Snapshot) MandatoryModules() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

@@ -75,8 +75,8 @@ func (s *Snapshot) listTemplates(module, version string) []*template {
 	return found
 }
 
-// VersionTemplates returns the ModuleTemplates of a module's version, according to the same rule as lookups. In a valid
-// catalog, each version has exactly one.
+// VersionTemplates returns the ModuleTemplates of a module's version. It finds the same ModuleTemplates as a lookup. In
+// a valid catalog, each version has exactly one.
 func (s *Snapshot) VersionTemplates(module, version string) []*v1beta2.ModuleTemplate {
 	var found []*v1beta2.ModuleTemplate
 	for _, t := range s.listTemplates(module, version) {
@@ -88,8 +88,9 @@ func (s *Snapshot) VersionTemplates(module, version string) []*v1beta2.ModuleTem
 // VisibleCatalog returns the part of the catalog that is published to a Kyma with these labels: the channels that the
 // Kyma can use, and their ModuleTemplates. It omits mandatory modules. For each channel, heldVersion returns the
 // version that a rollout keeps in the runtime, or "". If the catalog is too large for a bundle, VisibleCatalog omits
-// its largest entries. Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and
-// FilterAllowedModuleTemplates.
+// its largest entries.
+//
+// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates.
 func (s *Snapshot) VisibleCatalog(kyma labels.Set, heldVersion func(module, channel string) string) bundle.Catalog {
 	var metas, templates []sizedEntry
 	named := map[*template]bool{}
@@ -157,9 +158,9 @@ func entriesUpTo(maxSize int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if no ModuleTemplate of its
-// version is visible according to isVisible. For each channel, heldVersion returns the version that a rollout keeps in
-// the runtime, or "".
+// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if isVisible returns false
+// for all ModuleTemplates of the channel's version. For each channel, heldVersion returns the version that a rollout
+// keeps in the runtime, or "".
 func (s *Snapshot) visibleChannels(
 	o *moduleOffer, kyma labels.Set, heldVersion func(module, channel string) string, isVisible func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -236,8 +237,8 @@ func (s *Snapshot) OfferedChannels(kyma labels.Set) map[string][]string {
 	return offers
 }
 
-// ProvidedBy returns the catalog for modules whose entry in spec.modules contains this controller. Lookups find only
-// ModuleTemplates with this value in their controller-name label. If controller is empty, lookups find all
+// ProvidedBy returns a snapshot for modules that set this controller in their spec.modules entry. Its lookups find only
+// ModuleTemplates with the same value in their controller-name label. If controller is empty, lookups find all
 // ModuleTemplates.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
@@ -272,7 +273,7 @@ func (s *Snapshot) checkController(module string, all []*template) error {
 		v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes is the maximum length of a controller name, because a longer name cannot be a label value.
+// maxControllerBytes is the maximum length of a controller name. A longer name cannot be a label value.
 const maxControllerBytes = 63
 
 func objectKey(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
@@ -286,8 +287,8 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the references that at least one module uses and whose values are defined, sorted. A reference
-// is invalid if its value has a different type.
+// DefinedValues returns the references from ModuleTemplates to defined runtime values, sorted. A reference is usable if
+// its value has the right type. Otherwise, it is invalid.
 func (s *Snapshot) DefinedValues(values bundle.Values) (usable, invalid []bundle.ValueRef) {
 	for ref := range s.valueRefs {
 		value, defined := values[ref.Name()]
@@ -318,7 +319,7 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// RelevantLabels returns those labels of a Kyma that can affect which modules it can use.
+// RelevantLabels returns the Kyma labels that can affect which modules the Kyma can use.
 func (s *Snapshot) RelevantLabels(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -23,8 +23,8 @@ type WithheldObject struct {
 	Err error
 }
 
-// WithheldObjects returns the catalog objects that are not published. Sorted ModuleReleaseMetas come first, then sorted
-// ModuleTemplates.
+// WithheldObjects returns the catalog objects that are not published: first the ModuleReleaseMetas, sorted by module
+// name, then the ModuleTemplates, sorted by namespace and name.
 func (s *Snapshot) WithheldObjects() []WithheldObject {
 	var all []WithheldObject
 	for _, name := range s.moduleNames() {

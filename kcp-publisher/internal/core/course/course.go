@@ -1,5 +1,5 @@
-// Package course validates the waves and failure settings (the course) in a RolloutPolicy or Rollout beyond its schema.
-// It does not perform I/O.
+// Package course validates the course (the waves and failure settings) in a RolloutPolicy or Rollout. It finds problems
+// that the CRD schema cannot detect. It does not perform I/O.
 package course
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Validate returns the first field of a new course that would prevent rollouts from proving a version: a field that
-// rollout.CheckCourse refuses, or a check that is always Inconclusive.
+// Validate returns an error for the first field of a new course that would prevent rollouts from proving a version: a
+// field that rollout.CheckCourse refuses, or a check that is always Inconclusive.
 //
 // Existing rollouts are checked only with rollout.CheckCourse, so that they can still end or roll back.
 func Validate(c fleet.Course) *field.Error {
@@ -30,7 +30,7 @@ func Validate(c fleet.Course) *field.Error {
 	return nil
 }
 
-// Warnings returns a warning for each wave whose checks do not run until its soak ends.
+// Warnings returns a warning for each wave whose checks can stop before the end of its soak time.
 func Warnings(c fleet.Course) (warnings []string) {
 	for i, w := range c.Waves {
 		if len(w.Checks) > 0 && w.Soak.Duration > bundle.MaxCheckFor-w.Deadline.Duration {

@@ -62,7 +62,8 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// sortedRollouts returns active rollouts first, then finished ones, each newest first.
+// sortedRollouts returns the active rollouts, followed by the finished ones. Both groups are sorted from newest to
+// oldest.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -189,7 +190,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// HeldCause returns the warning that publishing is stopped for all runtimes. why is the reason.
+// HeldCause returns the warning that publishing is stopped for all runtimes. The parameter why contains the reason.
 func HeldCause(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: cleanText(why), Advice: byName[CommitHolds].Advice}
 }

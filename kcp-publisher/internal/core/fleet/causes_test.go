@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// scene is a test case. If health is empty, the expected health is the situation's usual one.
+// scene is a test case. If health is empty, the test expects the health in the situation's Description.
 type scene struct {
 	name            string
 	change          func(*world)

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// rootWarning is how long before the expiry of the root of trust the fleet gets a warning.
+	// rootWarning is the time before the expiry of the root of trust during which the fleet has a warning.
 	rootWarning = 30 * 24 * time.Hour
-	// A runtime has a warning in the last third (1/certificateShare) of its certificate's lifetime. Agents normally renew
-	// certificates earlier.
+	// A runtime has a warning in the last third (1/certificateShare) of its certificate's lifetime. Agents normally
+	// renew certificates earlier.
 	certificateShare     = 3
 	maxNamedCertificates = 3
 )

@@ -47,7 +47,7 @@ type LeftOutObject struct {
 	Reason string
 }
 
-// Fleet is the state of all runtimes at one time.
+// Fleet is the state of all runtimes at one point in time.
 type Fleet struct {
 	Time    time.Time `json:"time"`
 	Summary Summary   `json:"summary"`
@@ -56,7 +56,7 @@ type Fleet struct {
 	// Modules is sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// RootExpires is when the root of trust expires, or nil if unknown.
+	// RootExpires is the expiry of the root of trust, or nil if unknown.
 	RootExpires *time.Time `json:"rootExpires,omitempty"`
 	// Warnings lists the problems that affect the whole fleet.
 	Warnings []Cause `json:"warnings,omitempty"`
@@ -120,7 +120,7 @@ type Runtime struct {
 	Published int64  `json:"published,omitempty"`
 	InForce   int64  `json:"inForce,omitempty"`
 	Agent     string `json:"agent,omitempty"`
-	// CertificateExpires is when the agent's certificate expires, or nil.
+	// CertificateExpires is the expiry of the agent's certificate, or nil.
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`
@@ -132,8 +132,8 @@ type Runtime struct {
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the latest published
-	// bundle. Asked is empty if that bundle removes the module.
+	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the latest
+	// published bundle. Asked is empty if that bundle removes the module.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`

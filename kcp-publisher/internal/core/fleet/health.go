@@ -3,7 +3,7 @@ package fleet
 // Health summarizes the state of a runtime in one word.
 type Health string
 
-// Health values of a runtime, worst first.
+// These are the health values of a runtime, worst first.
 const (
 	// Failing runtimes have a problem that does not resolve by itself.
 	Failing Health = "Failing"

@@ -20,8 +20,8 @@ const (
 	deletionTimeout = 25 * time.Hour
 )
 
-// rules are called in this order until one returns a finding, which becomes the cause of the runtime's health. A rule
-// returns nil if it does not find a problem. Rules for problems that resolve by themselves come last.
+// rules contains the rules in the order of their calls. The first finding becomes the cause of the runtime's health. A
+// rule returns nil if it does not find a problem. Rules for problems that resolve by themselves come last.
 var rules = []func(*kymaState) *finding{
 	findSuspended, findNotReconciled, findUnpublishable, findUnsealed, findRemovalsHeld, findCommitHeld, findUnresolved,
 	findTamperedRegistry,
@@ -298,8 +298,8 @@ func findPending(k *kymaState) *finding {
 	return &finding{situation: BundlePending, message: k.accepted.Message, startedAt: published.Time.Time}
 }
 
-// firstProcessing returns the first module that is not ready, and when it stopped being ready. The time is zero if it
-// is unknown.
+// firstProcessing returns the first module that is not ready, and the time at which it stopped being ready. The time is
+// zero if it is unknown.
 func (k *kymaState) firstProcessing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {

@@ -20,7 +20,7 @@ type Bundle struct {
 	Sequence  int64     `json:"sequence"`
 	Digest    string    `json:"digest"`
 	Published time.Time `json:"published"`
-	// Commit is the Git commit from which the bundle was built, or empty.
+	// Commit is the Git commit that the bundle was built from, or empty.
 	Commit string `json:"commit,omitempty"`
 	// Changes lists the first version changes in the bundle. More is the number of version changes that Changes omits.
 	// Both are unknown if Noted is false.
@@ -69,7 +69,7 @@ type Chain struct {
 	Asked bool
 }
 
-// ReadChain reads a runtime's bundles from the newest to the earliest, and stops when read returns an error. read
+// ReadChain reads a runtime's bundles from the newest to the earliest, and stops at the first error. The function read
 // returns the verified identity of the bundle with the given digest.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}

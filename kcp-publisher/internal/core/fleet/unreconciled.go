@@ -13,7 +13,8 @@ func (r Runtime) isUnreconciled() bool {
 		(r.Cause.Situation == NotLookedAt || r.Cause.Situation == PublisherAbsent)
 }
 
-// CountUnreconciled adds the unreconciled runtimes of the Kymas to counts, by health.
+// CountUnreconciled counts the Kymas' runtimes that no publisher reconciles. It adds the number for each Health to
+// counts.
 func CountUnreconciled(counts map[Health]int, kymas []v1beta2.Kyma, now time.Time) {
 	for i := range kymas {
 		if r := Judge(&kymas[i], Rollouts{}, now); r.isUnreconciled() {

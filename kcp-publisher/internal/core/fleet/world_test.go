@@ -41,7 +41,7 @@ type world struct {
 	// holding describes a partially applied Git commit, or is empty. During the commit, the publisher only renews
 	// bundles.
 	holding string
-	// untouched is true if the test has set the Kyma's status itself, so that it must not be computed from the facts.
+	// untouched is true if the test has set the Kyma's status itself. The status is then not computed from the facts.
 	untouched bool
 }
 
@@ -160,9 +160,9 @@ func (w *world) failed(err error) *world {
 	return w
 }
 
-// asks requests module m and adds the problems from resolving it to the facts. The catalog contains module keda and the
-// beta module beta. keda has version 1.0.0 in channel regular and version 1.1.0 in channel fast, but version 1.1.0 has
-// no ModuleTemplate.
+// asks resolves a request for module m and adds the resulting problems to the facts. The catalog contains the module
+// keda and a beta module named beta. keda has version 1.0.0 in channel regular and version 1.1.0 in channel fast, but
+// version 1.1.0 has no ModuleTemplate.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.ComponentRef]resolve.Content, changes ...func(*resolve.Request),
 ) *world {

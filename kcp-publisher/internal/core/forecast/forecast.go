@@ -22,11 +22,11 @@ type Fleet struct {
 	// Kymas maps the name of each Kyma to the object. A deleted Kyma is included, with a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
-	// Request returns the modules that a Kyma requests, and the version of each module that rollouts allow.
+	// Request returns the modules that a Kyma requests, with the versions that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
 	// NewRollouts lists the rollouts that the publisher would start immediately.
 	NewRollouts []*fleet.Rollout
-	// Rejections lists the channels with a version that a rollout stopped or rolled back.
+	// Rejections lists the channels with a version whose rollout was stopped or rolled back.
 	Rejections []rollout.Rejection
 }
 
@@ -69,8 +69,8 @@ type Forecast struct {
 	// including created and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// CreatedRuntimes contains the runtime IDs of the Kymas that the change creates, sorted. Leaving contains the runtime
-	// IDs of the Kymas that the change deletes, sorted.
+	// CreatedRuntimes contains the runtime IDs of the Kymas that the change creates, sorted. Leaving contains the
+	// runtime IDs of the Kymas that the change deletes, sorted.
 	CreatedRuntimes []string `json:"coming,omitempty"`
 	Leaving         []string `json:"leaving,omitempty"`
 	// Rollouts lists the Rollouts that would be created, sorted by name.

@@ -72,8 +72,8 @@ func removalEvidence(module string, given v1beta2.GivenVersion, facts Facts) v1b
 	return given
 }
 
-// isStartDelayed reports whether the runtime was silent or waited for its maintenance window in the previous status.
-// The deadline of the rollout's wave then starts later.
+// isStartDelayed reports whether the runtime was silent or waited for its maintenance window, according to the previous
+// status. The deadline of the rollout's wave then starts later.
 func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
 	if given.Ready {
 		return false

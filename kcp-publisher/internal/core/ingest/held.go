@@ -43,7 +43,8 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 	r.History = nextHistory(before, &next, Facts{Published: facts.Published})
 }
 
-// updateModules sets the states of modules that the report changes, and the fields that depend on these states.
+// updateModules updates the modules whose state changes because of the report, and the fields that depend on these
+// states.
 func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
 	why := collectReasons(before)
 	modules, reasons, changed := withWorseReports(before.Modules, why.Modules, facts.Report)
@@ -101,9 +102,9 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 }
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons for their
-// problems. runtime contains the bundle in the facts and the history. If the report is about a different module
-// version, the module can only get a worse state. If the last attempt to resolve a module failed, the module keeps its
-// state. changed is true if a module differs from the previous status.
+// problems. runtime contains the history and the status entry of the bundle in facts. If the report is about a
+// different module version, the module can only get a worse state. If the last attempt to resolve a module failed, the
+// module keeps its state. changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, runtime *v1beta2.RuntimeStatus, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
@@ -154,9 +155,9 @@ func modulesWithoutBundle(
 	return modules, why
 }
 
-// withWorseReports returns the modules with those states from the report that are worse than the recorded ones. It is
-// used while the publisher cannot read the runtime's bundle, because a better state could belong to a different version
-// than the one in the bundle. changed is true if a state differs.
+// withWorseReports returns the modules, and replaces the recorded state of each module that has a worse state in the
+// report. It is used while the publisher cannot read the runtime's bundle, because a better state could belong to a
+// different version than the one in the bundle. changed is true if a state differs.
 func withWorseReports(
 	modules []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, report *bundle.AcceptedReport,
 ) (_ []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {

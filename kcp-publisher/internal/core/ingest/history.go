@@ -73,7 +73,7 @@ func supersede(all []v1beta2.BundleRecord, last *v1beta2.PublishedBundle, latest
 	}
 }
 
-// recordOutcomes adds the runtime's refusals and its last report to the history of the status after.
+// recordOutcomes adds the runtime's refusals and its last report to the history in the next status.
 func recordOutcomes(all []v1beta2.BundleRecord, after v1beta2.KymaStatus, facts Facts) {
 	observed, published := after.Runtime.Observed, after.Runtime.Published
 	if published == nil {
@@ -151,9 +151,9 @@ func worstState(modules []v1beta2.ModuleStatus) v1beta2.State {
 	return worst
 }
 
-// findDifference returns how the latest bundle differs from the earlier bundle that the latest report lists as applied.
-// It returns nil if the history does not contain that difference, or if the runtime has had enough time to apply the
-// latest bundle.
+// findDifference returns the difference between the latest bundle and the earlier bundle that the latest report lists
+// as applied. It returns nil if the history does not contain this difference, or if the runtime has had enough time to
+// apply the latest bundle.
 func findDifference(r *v1beta2.RuntimeStatus, facts Facts, now time.Time) *v1beta2.BundleDifference {
 	if facts.Report == nil || facts.Report.Observed == nil ||
 		now.Sub(r.Published.Time.Time) > facts.SilenceTimeout {

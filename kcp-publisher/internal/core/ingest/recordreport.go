@@ -65,8 +65,8 @@ func RecordReport(
 	}
 }
 
-// recordAssignment records the time at which an operator assigned the runtime to this Kyma, by creating an enrollment
-// token.
+// recordAssignment records that an operator assigned the runtime to this Kyma with an enrollment token. at is the time
+// of the assignment.
 func recordAssignment(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -126,7 +126,8 @@ func reportingAgent(
 	return next
 }
 
-// cloneMessage returns the same message while the reports of two agents alternate, so that the status does not change.
+// cloneMessage returns a message about two agents with the same key. The message does not depend on the order of the
+// two instances, so the status does not change while the reports of the two agents alternate.
 func cloneMessage(one, other string) string {
 	const most = 64
 	one, other = min(one, other), max(one, other)
@@ -158,7 +159,8 @@ func isRequestVerified(before *v1beta2.RequestedSpec, report bundle.AcceptedRepo
 	return report.Confirmed || before == nil && !report.Enrolled || before != nil && before.Instance == report.Instance
 }
 
-// validRecipient returns the recipient in a report, or "" if it is invalid.
+// validRecipient returns the runtime's public key for the encryption of Secrets, or "" if the key in the report is
+// invalid.
 func validRecipient(report bundle.Report) string {
 	if bundle.CheckRecipient(report.Recipient) != nil {
 		return ""

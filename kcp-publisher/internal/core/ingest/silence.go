@@ -18,7 +18,7 @@ import (
 )
 
 // SilentStatus returns a Kyma's status while the publisher cannot read the runtime's reports. It returns true if the
-// runtime is silent. carried is Facts.IsCarried, and unrecorded is Facts.UnrecordedUntil.
+// runtime is silent. carried and unrecorded correspond to Facts.IsCarried and Facts.UnrecordedUntil.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unrecorded, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -152,9 +152,6 @@ func unreadMessage(facts Facts) string {
 // If only the last report's time has changed, the status is updated after updateDelay plus a part of updateSpread. The
 // part depends on the runtime ID, so that updates are spread over time. The sum must be less than plan.MaxUnrecorded.
 const (
-	// If only the last report's time has changed, the status is updated after updateDelay plus a part of updateSpread.
-	// The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
-	// plan.MaxUnrecorded.
 	updateDelay  = 18 * time.Hour
 	updateSpread = 5 * time.Hour
 )
@@ -176,8 +173,8 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns when the status must be written even if only the last report's time has changed. It returns zero
-// if the runtime has never reported.
+// NextUpdate returns the time at which the status must be written even if only the last report's time has changed. It
+// returns zero if the runtime has never reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts contains the data from which NextStatus computes the status of one runtime.
+// Facts contains the inputs of NextStatus for one runtime, except the previous status.
 type Facts struct {
 	Generation int64
 	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
@@ -31,7 +31,7 @@ type Facts struct {
 	Problems []bundle.Problem
 	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
 	Templates map[string]v1beta2.PartialMeta
-	// SelectedVersions contains the modules in the latest bundle that have a version from a rollout.
+	// SelectedVersions contains the modules in the latest bundle whose version a rollout selected.
 	SelectedVersions map[string]v1beta2.GivenVersion
 	// EndedWaves is true for each module in SelectedVersions if the rollout has ended the runtime's wave.
 	EndedWaves map[string]bool
@@ -55,7 +55,7 @@ type Facts struct {
 	// IsCarried is true if an operator carries the runtime's reports to the registry by hand.
 	IsCarried  bool
 	IsDeleting bool
-	// Removals contains the removals in the latest bundle, and whether they wait for approval.
+	// Removals is the decision about the module removals in the latest bundle.
 	Removals plan.RemovalDecision
 	// Finished is true if the takeover from lifecycle-manager is complete.
 	Finished bool
@@ -64,7 +64,7 @@ type Facts struct {
 	Deviation    *plan.Deviation
 	IsConsistent bool
 
-	// difference is the difference between the latest bundle and the earlier bundle that the report contains as applied.
+	// difference is the difference between the latest bundle and the earlier bundle that the report lists as applied.
 	// It is nil if the report does not contain an earlier bundle, or if the difference is unknown.
 	difference *v1beta2.BundleDifference
 }
@@ -203,7 +203,8 @@ func setAccepted(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		// This process has not read the latest bundle in the status yet, so it cannot compare the report with the bundle.
+		// This process has not read the latest bundle in the status yet, so it cannot compare the report with the
+		// bundle.
 		return
 	}
 	why.Bundle = ""

@@ -10,7 +10,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Names of component properties.
+// These are the names of component properties.
 const (
 	propertyRuntimes     = "kyma-pull:runtimes"
 	propertyOldestReport = "kyma-pull:oldest-report"

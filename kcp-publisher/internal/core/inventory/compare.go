@@ -11,8 +11,9 @@ import (
 type Change struct {
 	Reference string `json:"image"`
 	Module
-	// Added and Removed list the IDs of the runtimes to whose bundle the image was added, or from whose bundle it was
-	// removed. Both are sorted.
+	// Added lists the IDs of the runtimes whose bundle contains the image now but did not contain it before. Removed
+	// lists the IDs of the runtimes whose bundle contained the image before but does not contain it now. Both are
+	// sorted.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
@@ -28,7 +29,7 @@ type Difference struct {
 	// Unread lists the runtimes whose bundles could not be read, sorted.
 	Unread []Unread `json:"unread,omitempty"`
 	// WithoutKyma lists the runtimes in the registry that are not compared because they have no Kyma, sorted. A Kyma
-	// may have been deleted, or another control plane manages the runtime. If these runtimes are unknown,
+	// may have been deleted, or another control plane manages the runtime. If these runtimes could not be determined,
 	// WithoutKymaProblem is the reason.
 	WithoutKyma        []string `json:"withoutKyma,omitempty"`
 	WithoutKymaProblem string   `json:"withoutKymaProblem,omitempty"`

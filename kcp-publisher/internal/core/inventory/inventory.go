@@ -27,8 +27,8 @@ type Runtime struct {
 	ID string
 	// Reported is the creation time of the last report, by the runtime's clock.
 	Reported time.Time
-	// Bundle is the digest of the bundle in the last report. In the result of PublishedRuntimes, it is the digest of the
-	// last published bundle.
+	// Bundle is the digest of the bundle in the last report. In the result of PublishedRuntimes, it is the digest of
+	// the last published bundle.
 	Bundle  string
 	Modules []Module
 	// Kubernetes is the Kubernetes version in the last report, or empty.
@@ -80,7 +80,7 @@ func (i Image) Oldest() time.Time {
 	return oldest
 }
 
-// Unknown is a module version whose images could not be determined, or not for all runtimes.
+// Unknown is a module version whose images could not be determined for all runtimes.
 type Unknown struct {
 	Module
 	Runtimes int    `json:"runtimes"`
@@ -109,7 +109,7 @@ type Content struct {
 	Kubernetes map[string][]string
 }
 
-// imagesOn returns the images in runtimes with a Kubernetes version.
+// imagesOn returns the images in runtimes with this Kubernetes version.
 func (c Content) imagesOn(kubernetes string) []string {
 	if images, differ := c.Kubernetes[kubernetes]; differ {
 		return images
@@ -117,7 +117,7 @@ func (c Content) imagesOn(kubernetes string) []string {
 	return c.Images
 }
 
-// Merge adds the images from another bundle with the same module version. The result has other's Problem.
+// Merge adds the images from another bundle with the same module version. The result contains the Problem of other.
 func (c Content) Merge(other Content) Content {
 	merged := Content{Images: union(c.Images, other.Images), Problem: other.Problem}
 	for _, differing := range []map[string][]string{c.Kubernetes, other.Kubernetes} {

@@ -25,8 +25,8 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// example returns the inventory of three runtimes. Runtime a reported three days ago and runs an older version
-// of module scaler. Runtime never has not reported.
+// example returns the inventory of the runtimes "a", "b" and "never". Runtime "a" reported three days ago and runs an
+// older version of module scaler. Runtime "never" has not sent a report.
 func example() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},

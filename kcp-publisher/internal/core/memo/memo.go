@@ -34,7 +34,7 @@ func New[K comparable, V any](limit Limit, size func(K, V) int) *Memo[K, V] {
 	return &Memo[K, V]{values: newLRU(limit, size)}
 }
 
-// NewDigests returns an empty Memo for digests by name, with a maximum size in bytes.
+// NewDigests returns an empty Memo that maps names to digests. bytes is its maximum size.
 func NewDigests(bytes int) *Memo[string, digest.Digest] {
 	return New(Limit{Bytes: bytes}, func(name string, d digest.Digest) int { return len(name) + len(d) + EntryBytes })
 }

@@ -77,7 +77,8 @@ func TestSharedCacheKeepsOneValuePerHolder(t *testing.T) {
 	}
 }
 
-// The test compares a Shared with a simple model after random operations: a map from holders to keys.
+// The test performs random operations on a Shared. It compares the results with a simple model, a map from holders to
+// keys.
 func TestSharedCacheMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

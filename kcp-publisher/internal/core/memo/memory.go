@@ -17,8 +17,8 @@ func Encode(value any) []byte {
 	return text
 }
 
-// MemoryOf returns the approximate memory behind a value in bytes. It can be ten times the size of the value's JSON,
-// which omits empty fields. The value must not contain itself.
+// MemoryOf returns the approximate size in bytes of a value and of all data that it references. It can be ten times the
+// size of the value's JSON, which omits empty fields. The value must not reference itself.
 func MemoryOf(value any) int { return memoryOf(reflect.ValueOf(value)) }
 
 func memoryOf(value reflect.Value) (bytes int) {

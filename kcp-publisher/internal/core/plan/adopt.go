@@ -30,26 +30,26 @@ type StoredBundle struct {
 
 // Deviation is a difference between the registry and the published bundle.
 type Deviation struct {
-	// Reason is the reason of the condition Registry.
+	// Reason is the reason for the condition Registry in the Kyma's status.
 	Reason string
 	// Message describes the bundle in the registry and the published bundle.
 	Message string
 }
 
-// Adoption is the result of Adopt: the data on which the runtime's next bundle is based.
+// Adoption is the result of Adopt. It contains the data that the runtime's next bundle is based on.
 type Adoption struct {
-	// LastBundle is the bundle with which the next bundle is compared, or nil.
+	// LastBundle is the bundle to compare with the next bundle, or nil.
 	LastBundle *PublishedBundle
 	// MayKeep is true if LastBundle is certainly the last published bundle. If it is false, the registry's owner could
 	// have replaced the last bundle with an old one, so modules that cannot be resolved must not keep their content
 	// from LastBundle.
 	MayKeep bool
-	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
+	// Sequence is the highest sequence number of a bundle in the root of trust's current epoch.
 	Sequence int64
 	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
-	// Newer is the bundle in the registry if it is newer than the known bundles and is not LastBundle, for example
-	// after a restore of the control plane. The runtime may have applied it. In all other cases, Newer is nil.
+	// Newer is the bundle in the registry if it is newer than all known bundles, for example after a restore of the
+	// control plane. The runtime may have applied it. Newer is nil in all other cases and if this bundle is LastBundle.
 	Newer *PublishedBundle
 	// StoredPredicate is the signed content of the bundle in the registry, or nil.
 	StoredPredicate *bundle.Predicate
@@ -64,10 +64,10 @@ func (a Adoption) KeptBundle() *PublishedBundle {
 	return nil
 }
 
-// Adopt decides on which bundle a runtime's next bundle is based. ownBundle is the last bundle of this process.
+// Adopt chooses the bundle that a runtime's next bundle is based on. ownBundle is the last bundle of this process, and
 // recorded is the bundle in the Kyma's status. Both can be nil. The bundle in the status takes precedence over the
-// registry. The only exception is the direct successor of the bundle in the status: the publisher pushed it and crashed
-// before it updated the status. Adopt uses this bundle.
+// registry, with one exception: the publisher can crash after it pushed a bundle and before it updated the status.
+// Therefore, Adopt uses a bundle in the registry that is the direct successor of the bundle in the status.
 func Adopt(
 	ownBundle *PublishedBundle, recorded *RecordedBundle, stored StoredBundle, root trust.Root, now time.Time,
 ) Adoption {
@@ -128,9 +128,9 @@ func (a Adoption) Applicable() *PublishedBundle {
 	return a.LastBundle
 }
 
-// WithoutAdditions removes the modules that are not in the newest bundle from a request that may be outdated.
-// Otherwise, a restored control plane would reinstall modules that the runtime's admin removed after the backup. The
-// next bundle keeps the generation of the newest bundle, so that later calls return the same result.
+// WithoutAdditions removes the modules that are not in the newest bundle if the request may be outdated. Without this
+// step, a restored control plane would reinstall modules that the runtime's admin removed after the backup. The next
+// bundle keeps the generation of the newest bundle, so that later calls return the same result.
 func (a Adoption) WithoutAdditions(request resolve.Request, r Runtime) (resolve.Request, Runtime) {
 	newest := cmp.Or(a.Newer, a.LastBundle)
 	if newest == nil || newest.Predicate.Deleting || r.Request == nil || r.IsRequestVerified ||
@@ -281,7 +281,7 @@ func (s statements) nextRollbacks(granted, wanted map[string]string, observed di
 // runtime to this Kyma since then.
 //
 // CheckOwner compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. Bundles from
-// publishers before version 0.1.0 do not name a Kyma. They belong to the Kyma with a name that equals the runtime ID.
+// publishers before version 0.1.0 do not contain a Kyma. They belong to the Kyma whose name is the runtime ID.
 func (a Adoption) CheckOwner(r Runtime) error {
 	if a.StoredPredicate == nil || a.StoredPredicate.Audience.KeyThumbprint == "" {
 		return nil
@@ -307,8 +307,8 @@ func (a Adoption) CheckOwner(r Runtime) error {
 	)
 }
 
-// isFormerOwner reports whether a newer owner created the stored bundle after an operator assigned the runtime to this
-// Kyma, for example if the Kyma was restored from a backup.
+// isFormerOwner reports whether the stored bundle shows that this Kyma lost the runtime to a newer owner. This is
+// possible if the Kyma was restored from a backup.
 func (r Runtime) isFormerOwner(stored bundle.Predicate) bool {
 	return slices.Contains(stored.FormerKymas, r.Kyma) && !slices.Contains(r.FormerOwners, stored.Owner()) &&
 		stored.IssuedAt.UnixMilli() > r.AssignedAt
@@ -350,7 +350,7 @@ func knownKyma(kyma trust.Kyma) *trust.Kyma {
 }
 
 // isOwnerChanged reports whether the next bundle has a different owner or different former owners than the last bundle.
-// It returns false if the last bundle does not name a Kyma, because an old publisher version created it.
+// It returns false if the last bundle does not contain a Kyma, because an old publisher version created it.
 func isOwnerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):
@@ -361,7 +361,7 @@ func isOwnerChanged(last, next bundle.Predicate) bool {
 	return next.Kyma == nil || *last.Kyma != *next.Kyma
 }
 
-// isNewer reports whether the bundle in the Kyma's status is newer than this bundle.
+// isNewer reports whether m, the bundle in the Kyma's status, is newer than the published bundle.
 func (m *RecordedBundle) isNewer(published *PublishedBundle) bool {
 	return m != nil &&
 		(m.Epoch > published.Predicate.Epoch || m.Epoch == published.Predicate.Epoch &&

@@ -12,8 +12,9 @@ import (
 // LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object, or "". If lifecycle-manager must delete
 // a module's Manifests before the object, module is the module's name.
 //
-// Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
-// its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
+// Source: lifecycle-manager, internal/service/mandatorymodule/deletion and internal/controller/watcher. A Watcher owns
+// its VirtualService, which is deleted together with the Watcher. For ModuleTemplates: lifecycle-manager 1.0.0,
+// internal/controller/mandatorymodule.
 func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) {
 	switch o := object.(type) {
 	case *v1beta2.ModuleReleaseMeta:

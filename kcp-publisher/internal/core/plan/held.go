@@ -43,7 +43,8 @@ func (h Holders) MayHold(module, version string) bool {
 	return false
 }
 
-// HoldsFor maps each module of the Kyma's runtime to the rollout that delays a newer version of the module.
+// HoldsFor returns the rollouts that delay a new version or a removal of a module in the Kyma's runtime. The map is
+// keyed by module.
 func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	if len(h) == 0 {
 		return nil
@@ -73,7 +74,8 @@ func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	return held
 }
 
-// removalHolds maps each module whose removal a rollout delays to this rollout.
+// removalHolds returns the rollouts that delay the removal of a module from the Kyma's runtime. The map is keyed by
+// module.
 func (h Holders) removalHolds(kyma *v1beta2.Kyma) map[string]VersionHold {
 	var held map[string]VersionHold
 	for _, r := range trackedRemovals(kyma) {

@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is a module's removal from one or more runtimes that waits for approval.
+// HeldRemoval is the removal of a module from one or more runtimes. The removal waits for approval.
 type HeldRemoval struct {
 	// ID is a hash of the module and all affected runtimes. If the removal later affects more runtimes, its ID changes,
 	// so that an approval of the previous ID does not cover the additional runtimes.
 	ID string
 	// Module is empty if all modules are removed because the Kymas are deleted.
 	Module, Reason string
-	// Since is when the first affected runtime started to wait for the approval.
+	// Since is the time at which the first affected runtime started to wait for the approval.
 	Since time.Time
 	// Kymas are the affected runtimes' Kymas, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma

@@ -67,8 +67,8 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
-// Members returns the Kymas to which the publisher publishes bundles, oldest Kyma first. It omits deleted and suspended
-// Kymas, and Kymas that do not own their runtime.
+// Members returns the Kymas whose runtimes get bundles, oldest Kyma first. It omits deleted and suspended Kymas, and
+// Kymas that do not own their runtime.
 func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
@@ -177,8 +177,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// followersOf returns the entry of each track in follows, and adds missing entries to tracks. If atRest
-// returns true, the entry is nil.
+// followersOf returns the entries in tracks for the followed channels, and adds missing entries to tracks. If atRest
+// returns true for a track, the returned entry is nil.
 func followersOf(
 	follows []resolve.FollowedChannel, tracks map[rollout.Track]*rollout.Followers,
 	atRest func(rollout.Track, string) bool,

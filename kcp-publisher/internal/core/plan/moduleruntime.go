@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// moduleRuntime returns the state of a module in a runtime, as recorded in the Kyma's status. last can be newer than
-// the report in the status.
+// moduleRuntime returns the state of a module in a runtime, as recorded in the Kyma's status. The parameter last can
+// contain a later report than the status.
 func moduleRuntime(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime

@@ -15,14 +15,14 @@ type ResolvedBundle struct {
 	Documents bundle.Documents
 	// RequestedNames lists the requested modules, including modules that could not be resolved.
 	RequestedNames []string
-	// Versions contains the values for PublishedBundle.Versions.
+	// Versions maps each module to the version that PublishedBundle.Versions must contain.
 	Versions map[string]string
 	// AgentImage is the agent image in the runtime's settings, or empty.
 	AgentImage string
 	// CriticalFeatures lists the features of the bundle that an agent must support. An agent without this support
 	// refuses the bundle.
 	CriticalFeatures []bundle.Feature
-	// Values contains those values of the runtime that the documents use.
+	// Values contains the runtime values that the documents use.
 	Values bundle.Values
 	// KeepsAllModules is true if the bundle must not remove any modules, for example because the runtime's module
 	// request is unknown.
@@ -173,7 +173,7 @@ const (
 	ReasonAudienceChanged Reason = "AudienceChanged"
 	// ReasonOwnerChanged means that the last bundle was issued for a different Kyma than the runtime's current owner.
 	ReasonOwnerChanged Reason = "OwnerChanged"
-	// ReasonKymaChanged means that the Kyma's generation or spec changed in the runtime.
+	// ReasonKymaChanged means that the generation or the spec of the Kyma in the runtime changed.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued means that the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"

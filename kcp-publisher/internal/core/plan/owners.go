@@ -64,7 +64,8 @@ func findOwner(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	return all[0]
 }
 
-// AssignedAt returns when an operator last assigned the runtime to this Kyma, in Unix milliseconds, or 0 for never.
+// AssignedAt returns the time at which an operator last assigned the runtime to this Kyma, in Unix milliseconds. It
+// returns 0 if no operator has assigned the runtime to it.
 func AssignedAt(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
@@ -77,8 +78,8 @@ func isDenied(kyma *v1beta2.Kyma, id string) bool {
 	return kyma.Status.Runtime != nil && kyma.Status.Runtime.Unowned == id
 }
 
-// formerOwnerOf returns the Kyma to which an operator assigned the runtime after the given Kyma owned it. It returns ""
-// if the given Kyma is not a former owner.
+// formerOwnerOf returns the Kyma that replaced the given Kyma as the owner of the runtime. It returns "" if the given
+// Kyma is not a former owner.
 func formerOwnerOf(kyma *v1beta2.Kyma, id string) string {
 	if !isDenied(kyma, id) {
 		return ""
@@ -86,8 +87,8 @@ func formerOwnerOf(kyma *v1beta2.Kyma, id string) string {
 	return kyma.Status.Runtime.AssignedTo
 }
 
-// hasOwned reports whether the Kyma owned the runtime by a token or an assignment at any time. A published bundle does
-// not prove ownership, because an attacker's Kyma can be the first one with the runtime ID.
+// hasOwned reports whether an enrollment token or an assignment ever made the Kyma the owner of its runtime. A
+// published bundle does not prove ownership, because an attacker's Kyma can be the first one with the runtime ID.
 func hasOwned(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && (s.Key != nil || s.Assignment != nil)
@@ -198,8 +199,8 @@ func RecordOwner(kyma *v1beta2.Kyma) {
 }
 
 // RecordDenied records in a Kyma's status that the Kyma does not own the runtime. For a former owner, it also records
-// the Kyma to which an operator assigned the runtime. The Kyma becomes the owner again only by an operator's new
-// decision.
+// the Kyma to which an operator assigned the runtime. The denied Kyma becomes the owner again only after a new decision
+// by an operator.
 func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -212,8 +213,8 @@ func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 }
 
 // HandOver assigns a runtime to a Kyma if an operator has requested this with the Kyma's hand-over annotation. The
-// annotation contains a proof that requires a token secret. The proof must be newer than all of the runtime's other
-// assignments. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports
+// annotation contains a proof that was created with a token secret. The proof must be newer than all other assignments
+// of the runtime. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports
 // whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]

@@ -30,10 +30,10 @@ type Rules struct {
 	SilenceTimeout time.Duration
 	// Root is the newest root of trust.
 	Root trust.Root
-	// Source is the Git commit from which the control plane's objects were applied, or nil.
+	// Source is the Git commit that the control plane's objects were applied from, or nil.
 	Source *bundle.Source
 	// IsChanging is true while a change to the control plane's objects is in progress, for example while a Git commit
-	// is applied. During this time, the publisher publishes only deleted Kymas' last bundles.
+	// is applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
 	IsChanging bool
 	// IsOffline is true if no control plane exists. Runtimes then do not report, so each of them may have modules.
 	IsOffline bool

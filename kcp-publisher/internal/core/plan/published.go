@@ -140,7 +140,7 @@ func installSettings(s bundle.Settings) bundle.Settings {
 	return s
 }
 
-// withValues adds the modules whose runtime values differ between two bundles to c, and returns the result.
+// withValues adds to c the modules whose runtime values differ between two bundles, and returns the result.
 func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
@@ -156,8 +156,9 @@ func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// ChangesSince returns the modules that differ between an earlier bundle and p. states contains the modules that differ
-// between the desired states of the two bundles. ChangesSince adds the modules whose runtime values differ.
+// ChangesSince returns the modules that differ between an earlier bundle and p. The parameter states contains the
+// modules that differ between the desired states of the two bundles. ChangesSince adds the modules whose runtime values
+// differ.
 func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

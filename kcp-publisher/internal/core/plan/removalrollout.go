@@ -18,13 +18,13 @@ type trackedRemoval struct {
 	track rollout.Track
 	// pending is the publisher's decision about the removal while the runtime still has the module, or nil.
 	pending *v1beta2.ModuleRemoval
-	// given is the record of the rollout that removed the module, or nil. The rollout may have restored the module since
-	// then. isRemoved is true if the last bundle does not contain the module.
+	// given is the record of the rollout that removed the module, or nil. The rollout may have restored the module
+	// since then. isRemoved is true if the last bundle does not contain the module.
 	given     *v1beta2.GivenVersion
 	isRemoved bool
 }
 
-// removalRules are the parts of a View that decide about removals.
+// removalRules contains the parts of a View that decide about removals.
 type removalRules struct {
 	gates    rollout.Gates
 	policies []fleet.RolloutPolicy
@@ -89,7 +89,7 @@ func removalChannel(requested v1beta2.KymaSpec, published v1beta2.PublishedBundl
 	return ""
 }
 
-// runtime returns the state of the module in the runtime for the rollout of the removal.
+// runtime returns the state of the module in the runtime, as input for the rollout of the removal.
 func (r trackedRemoval) runtime(kyma *v1beta2.Kyma, id string, last silence.LastReport) rollout.Runtime {
 	runtime := moduleRuntime(kyma, id, r.track.Module, last)
 	if r.isRemoved {
@@ -127,7 +127,8 @@ func (r trackedRemoval) decision(rules removalRules, runtime string) (rollout.De
 	return d, d.HeldReason != ""
 }
 
-// decisions maps each module whose removal waits for a rollout, or that a rollout restores, to the decision.
+// decisions returns the decisions about removals that wait for a rollout and about modules that a rollout restores. The
+// map is keyed by module.
 func (rules removalRules) decisions(kyma *v1beta2.Kyma) map[string]rollout.Decision {
 	var decisions map[string]rollout.Decision
 	for _, r := range trackedRemovals(kyma) {
@@ -143,7 +144,7 @@ func (rules removalRules) decisions(kyma *v1beta2.Kyma) map[string]rollout.Decis
 	return decisions
 }
 
-// addTo adds the modules that a rollout removes or restores with a published bundle to given.
+// addTo adds to given the modules that a rollout removes or restores with the published bundle.
 func (rules removalRules) addTo(
 	given map[string]v1beta2.GivenVersion, published PublishedBundle, kyma *v1beta2.Kyma,
 ) map[string]v1beta2.GivenVersion {

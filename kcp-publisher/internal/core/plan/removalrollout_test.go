@@ -17,7 +17,7 @@ import (
 
 var kedaRemoval = rollout.Track{Module: "keda", Channel: "regular", IsRemoval: true}
 
-// leaving returns a Kyma whose runtime has keda 2.0.0, with a decision about its removal.
+// leaving returns a Kyma whose runtime has keda 2.0.0, and whose status contains a decision about the removal of keda.
 func leaving(name string, decision v1beta2.RemovalDecision) *v1beta2.Kyma {
 	kyma := readyKyma(name)
 	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{}
@@ -28,7 +28,7 @@ func leaving(name string, decision v1beta2.RemovalDecision) *v1beta2.Kyma {
 	return kyma
 }
 
-// left returns a Kyma from whose runtime a rollout removed keda 2.0.0.
+// left returns a Kyma after a rollout removed keda 2.0.0 from its runtime.
 func left(name string) *v1beta2.Kyma {
 	kyma := leaving(name, v1beta2.RemovalAllowed)
 	kyma.Status.Runtime.Removals[0].Published = true

@@ -24,8 +24,8 @@ type NewRemovals struct {
 	Modules []string
 	// Unrecorded lists the modules in Modules that are known only from the runtime's report.
 	Unrecorded []string
-	// Unverified lists additional modules that the runtime's request does not contain, although this request may be
-	// outdated. The bundle keeps these modules until the request is verified.
+	// Unverified lists additional modules that are missing in the runtime's request. The request may be outdated, so
+	// the bundle keeps these modules until the request is verified.
 	Unverified []string
 	// Restored lists the modules in Modules that may be missing in the Kyma's status, because the status is older than
 	// the runtime's state. The control plane may have been restored from a backup.
@@ -60,7 +60,7 @@ func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
 			}
 		default:
 			found.Modules = append(found.Modules, module)
-			// The cache from which CollectPending gets the earlier decision can be older than r.
+			// CollectPending gets the earlier decision from a cache that can be older than r.
 			if isRestored || a.isMissingInStatus(module, r) || slices.Contains(r.RemovalsHeldByRestore, module) {
 				found.Restored = append(found.Restored, module)
 			}
@@ -140,7 +140,7 @@ func (r Rules) canReceiveRemovals(kyma *v1beta2.Kyma) bool {
 	return s != nil && s.Published != nil && r.isInUse(kyma) && !IsSkipped(kyma)
 }
 
-// CountRemovable returns the number of runtimes that have modules or from which modules were removed recently.
+// CountRemovable returns the number of runtimes that have modules or recently lost modules.
 func (r Rules) CountRemovable(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	exposed := map[string]bool{}
 	for i := range kymas {
@@ -219,8 +219,8 @@ func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 }
 
 // CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
-// restored is NewRemovals.Restored. compared is the start of the last comparison with Git that found the newest commit
-// completely applied, or zero.
+// restored contains the modules in NewRemovals.Restored. compared is the start time of the last comparison with Git
+// that found the newest commit completely applied, or zero.
 func CollectPending(
 	kyma *v1beta2.Kyma, modules, restored []string, compared time.Time,
 ) (all []removal.PendingRemoval) {
@@ -245,7 +245,7 @@ func CollectPending(
 }
 
 // IsApprovedByCommit reports whether a Git commit approves the removal of a module. approved is the time at which the
-// commit approved it, or zero. The approval is valid for one removal only, and at most for removal.MaxWindow.
+// commit approved it, or zero. The approval is valid for one removal only, and for at most removal.MaxWindow.
 func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Time) bool {
 	if approved.IsZero() || now.Sub(approved) >= removal.MaxWindow {
 		return false
@@ -254,8 +254,8 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 	return d == nil || !d.Published || d.Time.Time.Before(approved)
 }
 
-// RecentRemovals returns the Kyma's module removals that were allowed without approval after this time. unrecorded
-// contains the removals of modules that were only in the runtime's report.
+// RecentRemovals returns the module removals that were allowed for the Kyma without approval after the time since.
+// unrecorded contains the removals of modules that were only in the runtime's report.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
 		for _, d := range s.Removals {
@@ -275,8 +275,8 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded [
 
 // RemovalDecision is the decision about the module removals in one runtime's next bundle.
 type RemovalDecision struct {
-	// HeldReasons maps each module with a held removal to the reason. The reason is empty until the publisher has made
-	// a decision.
+	// HeldReasons contains the modules whose removal must wait, with the reason. The reason is empty until the
+	// publisher has made a decision.
 	HeldReasons map[string]removal.Reason
 	// Allowed and Approved list the modules that can be removed: Allowed without approval, and Approved with an
 	// operator's approval. The decision must be written to the Kyma's status before the bundle removes the modules.
@@ -285,14 +285,14 @@ type RemovalDecision struct {
 	Unrecorded []string
 	// RemovedModules lists the modules that the next bundle removes.
 	RemovedModules []string
-	// Waiting maps each module whose removal is allowed, but waits for a rollout, to the reason. Restored lists the
-	// modules that a rollout restores after it removed them. If the rollout is retried, their removal needs no further
-	// approval.
+	// Waiting contains the modules whose removal is allowed but waits for a rollout, with the reason. Restored lists
+	// the modules that a rollout restores after it removed them. If the rollout is retried, their removal needs no
+	// further approval.
 	Waiting  map[string]string
 	Restored []string
 }
 
-// WaitForRollouts makes the allowed removals wait if a rollout holds them.
+// WaitForRollouts moves the modules whose removal a rollout delays from RemovedModules to Waiting.
 func (v *RemovalDecision) WaitForRollouts(gates map[string]rollout.Decision) {
 	v.RemovedModules = slices.DeleteFunc(v.RemovedModules, func(module string) bool {
 		reason := gates[module].HeldReason
@@ -307,8 +307,8 @@ func (v *RemovalDecision) WaitForRollouts(gates map[string]rollout.Decision) {
 	})
 }
 
-// Decide adds the decision about a pending removal. If held is true and the removal is not approved, it waits for this
-// reason. isNew is true if this decision is the first one that allows the removal.
+// Decide adds the decision about a pending removal. If held is true and the removal is not approved, the removal waits
+// for the given reason. isNew is true if this decision is the first one that allows the removal.
 func (v *RemovalDecision) Decide(
 	kyma *v1beta2.Kyma, p removal.PendingRemoval, reason removal.Reason, held bool,
 ) (isNew bool) {

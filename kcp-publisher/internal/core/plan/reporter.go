@@ -66,7 +66,7 @@ var errUsedToken = errors.New("the token was already used, or expires before a u
 
 // checkCertified returns an error if a certificate was issued for another Kyma. It compares the names of the Kymas,
 // because their UIDs change if the control plane is rebuilt. Publishers older than 0.1.0 issued certificates without a
-// Kyma. These certificates are valid for the Kyma with a name that equals the runtime ID.
+// Kyma. These certificates are valid for the Kyma whose name is the runtime ID.
 func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := KymaIdentity(kyma)
 	switch {

@@ -95,8 +95,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// runningVersions maps each module whose published version failed to the older version that still runs. It returns nil
-// if the report is not about the published bundle.
+// runningVersions returns the versions of the modules that still run an older version because the published version
+// failed. It returns nil if the report is not about the published bundle.
 func runningVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil ||
 		!report.HasApplied(digest.Digest(status.Published.Digest)) {
@@ -161,8 +161,8 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Requested = r.Requested.Spec
-		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported spec as
-		// the seed.
+		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported
+		// spec as the seed.
 		request.Seed, request.OmitsSeedModules = r.Requested.Spec, false
 		return request, nil
 	}
@@ -212,8 +212,8 @@ func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedR
 	})
 }
 
-// SupportedRequest removes settings that the agent does not support from the request. It also returns the features that
-// the removed settings require.
+// SupportedRequest returns the request without the settings that the agent does not support. It also returns the
+// features that these settings require.
 func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {
@@ -222,7 +222,8 @@ func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Featur
 	return request, left
 }
 
-// AgentOutdatedMessage returns a message that the bundle omits the features in left until the agent is upgraded.
+// AgentOutdatedMessage returns a message that lists features. The bundle omits these features until the agent is
+// upgraded.
 func AgentOutdatedMessage(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {

@@ -18,7 +18,7 @@ import (
 // Runtime contains the data about a runtime that determines its next bundle, except the module request.
 type Runtime struct {
 	ID string
-	// Audience is the cluster and the key that can use the bundle.
+	// Audience identifies the cluster and the key that the bundle is for.
 	Audience bundle.Audience
 	// Key is the agent's enrolled public key, or nil. RequestsCertificate is true if the agent requests a certificate
 	// for this key.
@@ -80,14 +80,14 @@ type Runtime struct {
 
 // RuntimeSecrets contains the Secrets that the control plane publishes to one runtime.
 type RuntimeSecrets struct {
-	// Recipient is the runtime's public key to encrypt Secrets with, or empty.
+	// Recipient is the public key for the encryption of the runtime's Secrets, or empty.
 	Recipient string
 	// Published contains the Secrets to publish to the runtime.
 	Published []bundle.RuntimeSecret
 	// KnownNames lists the names of all Secrets that may exist in the runtime.
 	KnownNames []string
-	// IsPartial is true if the publisher could not read some Secrets. In this case, the runtime keeps its copies of these
-	// Secrets.
+	// IsPartial is true if the publisher could not read some Secrets. In this case, the runtime keeps its copies of
+	// these Secrets.
 	IsPartial bool
 }
 
@@ -231,8 +231,8 @@ func isInUse(kyma *v1beta2.Kyma) bool {
 // images, it can roll back to an older image.
 const MaxAgentRollbacks = 20
 
-// agentRollbackFrom returns the agent images from which the runtime's agent can roll back to an older image. It ignores
-// invalid entries in the Kyma's annotation.
+// agentRollbackFrom returns the agent images that the runtime's agent can roll back from. It ignores invalid entries in
+// the Kyma's annotation.
 func (r Rules) agentRollbackFrom(kyma *v1beta2.Kyma) []string {
 	from := slices.Clone(r.AgentRollbackFrom)
 	for entry := range strings.SplitSeq(kyma.Annotations[v1beta2.AnnotationAgentRollbackFrom], ",") {

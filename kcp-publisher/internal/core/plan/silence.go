@@ -150,8 +150,8 @@ func IsResting(kyma *v1beta2.Kyma) bool {
 	return status.Takeover == nil || status.Takeover.Done == status.Takeover.Published
 }
 
-// maxRequestBytes limits the length of the annotation that requests a reconcile. The CRD has the same limit for the
-// status field to which the publisher copies the value.
+// maxRequestBytes limits the length of the annotation that requests a reconcile. The publisher copies the value to a
+// status field, which has the same limit in the CRD.
 const maxRequestBytes = 64
 
 // ReconcileRequest returns the value of the annotation that requests a reconcile. It returns "" if the publisher has

@@ -129,7 +129,7 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	}
 }
 
-// If the takeover label is set again after a finished takeover, no module may be removed.
+// If the takeover label is set again after a finished takeover, the publisher must not remove any module.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &PublishedBundle{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},

@@ -20,7 +20,7 @@ type View struct {
 	Policies []fleet.RolloutPolicy
 	// AwaitedRuntimes contains the IDs of the runtimes whose reports a rollout is waiting for.
 	AwaitedRuntimes map[string]bool
-	// State is a hash of the control plane objects from which the view was computed. It is empty if the same process
+	// State is a hash of the control plane objects that the view was computed from. It is empty if the same process
 	// plans the rollouts and publishes bundles.
 	State string
 }
@@ -78,7 +78,7 @@ func (v *View) decisions(
 	return decisions
 }
 
-// withoutUpgrade changes a decision that allows a newer version so that the runtime keeps its installed version.
+// withoutUpgrade returns a decision to keep the installed version if d allows a newer one. Otherwise, it returns d.
 func withoutUpgrade(d rollout.Decision, installed string) rollout.Decision {
 	if !bundle.IsOlder(installed, d.Version) {
 		return d
@@ -90,8 +90,8 @@ func withoutUpgrade(d rollout.Decision, installed string) rollout.Decision {
 	}
 }
 
-// catalogVersions returns the versions in a runtime's catalog for channels in which a rollout delays the new version.
-// It returns nil if no version is delayed.
+// catalogVersions returns the version in the runtime's catalog for each channel whose new version a rollout delays. It
+// returns nil if no version is delayed.
 func (v *View) catalogVersions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]string {
@@ -171,8 +171,8 @@ func (v *View) SelectedVersions(
 	return v.removalRules().addTo(given, published, kyma)
 }
 
-// EndedWaves returns true for each module in a published bundle if its rollout has ended the runtime's wave. given is
-// the result of SelectedVersions.
+// EndedWaves returns the modules in a published bundle whose rollout has ended the runtime's wave. given is the result
+// of SelectedVersions.
 func (v *View) EndedWaves(
 	runtime string, published PublishedBundle, given map[string]v1beta2.GivenVersion,
 ) map[string]bool {

@@ -22,7 +22,7 @@ func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 		}
 		r := one.Spec.ResourceToWatch
 		if r.Version == "*" && r.Group == v1beta2.Group {
-			// Use the version in which the agent installs the CRDs of this group.
+			// Use the version of the CRDs that the agent installs for this group.
 			r.Version = v1beta2.GroupVersion.Version
 		}
 		next := bundle.Watcher{

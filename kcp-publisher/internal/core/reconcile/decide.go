@@ -49,7 +49,7 @@ const (
 	FetchReport Action = "FetchReport"
 	// Renew pushes the last bundle again with a later expiry if a renewal is due.
 	Renew Action = "Renew"
-	// RecordReport sets the report's data in the Kyma's status, in memory.
+	// RecordReport copies the report's data to the Kyma's status in memory.
 	RecordReport Action = "RecordReport"
 	// Persist writes the status, because it contains new data that must survive a crash, such as the agent's new key.
 	Persist Action = "Persist"
@@ -73,7 +73,7 @@ const (
 	Down Result = "Down"
 )
 
-// HoldTimeout is the time that a change to the control plane's objects can take. If a change takes longer, reconciles
+// HoldTimeout is the maximum duration of a change to the control plane's objects. If a change takes longer, reconciles
 // end in the state Held.
 const HoldTimeout = 5 * time.Second
 
@@ -81,7 +81,8 @@ const HoldTimeout = 5 * time.Second
 type Facts struct {
 	// HasView is true if the publisher has read a consistent catalog, the rollouts and the Watchers.
 	HasView bool
-	// ChangingFor is the duration of the change to the control plane's objects that is in progress, or zero.
+	// ChangingFor is the time since the start of a change to the control plane's objects, or zero if no change is in
+	// progress.
 	ChangingFor time.Duration
 	// IsDeleted is true if the Kyma is being deleted. HasFinalizer is true if the Kyma has the publisher's finalizer.
 	IsDeleted, HasFinalizer bool
@@ -90,11 +91,13 @@ type Facts struct {
 	Requested, Pending bool
 	// InBackoff is true during a backoff after a failed registry request.
 	InBackoff bool
-	// IsSettled is true if an earlier reconcile with the same inputs and the last known report finished all work.
+	// IsSettled is true if an earlier reconcile with the same inputs and the last known report finished all work. The
+	// runtime may have sent a newer report since then.
 	IsSettled bool
 	// CanPostpone is true if this process can fetch the report in a later reconcile.
 	CanPostpone bool
-	// IsUnchanged is true if an earlier reconcile completed all work with the same inputs and the same report.
+	// IsUnchanged is known only after FetchReport. It is true if an earlier reconcile with the same inputs and the
+	// fetched report finished all work.
 	IsUnchanged bool
 	// MustPersist is true if the recorded report contains data that the publisher cannot get a second time. The
 	// publisher must store the data before it publishes a bundle.

@@ -17,7 +17,7 @@ type Removal struct{ Runtime, Module string }
 // Reason is the reason why a removal requires approval.
 type Reason string
 
-// Reasons why a removal waits. They are stored in Kymas' status, so do not rename them.
+// These are the reasons why a removal waits. The statuses of Kymas contain them, so do not rename them.
 const (
 	// FleetShare means that the pending removals affect a larger share of the fleet's runtimes than allowed.
 	FleetShare Reason = "FleetShare"
@@ -41,8 +41,8 @@ type PendingRemoval struct {
 	HeldReason Reason
 	// Approved is true if an operator approved the removal.
 	Approved bool
-	// Restored is true if the Kyma's status is older than the runtime's state, as after a restore. It stays true until a
-	// comparison with Git finds the newest commit completely applied.
+	// Restored is true if the Kyma's status is older than the runtime's state, as after a restore. It stays true until
+	// a comparison with Git finds the newest commit completely applied.
 	Restored bool
 	// Unrecorded is true if the module is known only from the runtime's report. A report can contain invented modules,
 	// so these removals are counted separately.
@@ -51,14 +51,14 @@ type PendingRemoval struct {
 
 // Fleet is the input of Decide.
 type Fleet struct {
-	// Runtimes is the number of runtimes that have modules or recently had modules. It does not include Kymas with
-	// runtimes that never enrolled.
+	// Runtimes is the number of runtimes that have modules or recently had modules. It does not include runtimes that
+	// never enrolled.
 	Runtimes int
 	// Pending contains all removals that no published bundle contains yet.
 	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without approval within Limits.Window.
 	Recent []Removal
-	// RecentUnrecorded contains the other recent removals: those of modules that were known only from reports.
+	// RecentUnrecorded contains the other recent removals, whose modules were known only from reports.
 	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
@@ -69,9 +69,9 @@ type Limits struct {
 	// Removals wait if the number of affected runtimes is greater than Percent of the fleet and also greater than
 	// Count.
 	Percent, Count int
-	// PerModule limits the number of runtimes from which the same module is removed.
+	// PerModule limits the number of runtimes that lose the same module.
 	PerModule int
-	// Window is how long an allowed removal counts toward the limits.
+	// Window is the time during which an allowed removal counts toward the limits.
 	Window time.Duration
 }
 

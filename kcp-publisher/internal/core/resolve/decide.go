@@ -120,7 +120,7 @@ func (w *requestedModule) isDowngrade() bool {
 }
 
 // olderVersionProblem returns the Problem for a requested version that is older than the installed version. The message
-// names the requested version's origin, such as a channel.
+// contains the source of the requested version, such as a channel.
 func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {

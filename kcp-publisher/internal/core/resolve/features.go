@@ -19,7 +19,7 @@ func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 }
 
 // supportedManifest returns the module's manifest from the last bundle. It returns nil if the manifest uses a feature
-// that the agent does not support. If the bundle does not contain the module, the module in the runtime does not
+// that the agent does not support. The next bundle then omits the module, and the module in the runtime does not
 // change.
 func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.unsupportedFeatures(last)) > 0 {

@@ -12,15 +12,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// sizeBudget tracks the total size of the manifests in a desired state, because an agent refuses a bundle that is too
-// large.
+// sizeBudget tracks the number and total size of the manifests in a desired state. An agent refuses a bundle that is
+// too large.
 type sizeBudget struct {
 	contentBytes  int64
 	documentBytes int
 	modules       map[string]string // maps Manifest names to module names
 }
 
-// reserve adds a manifest to the budget. It returns an error if the manifest would exceed a limit.
+// reserve adds a manifest to the budget. It returns an error if the manifest would exceed a limit or if another module
+// uses the same Manifest name.
 func (b *sizeBudget) reserve(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
@@ -127,8 +128,8 @@ func (r *Result) chooseFitting(
 	}
 }
 
-// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle. These are the
-// manifests of promoted versions that a rollout may install later.
+// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle. A rollout may
+// install these versions later.
 func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
 	for _, m := range r.triedManifests {
 		with := b
@@ -142,7 +143,7 @@ func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
 	}
 }
 
-// addLimitProblem adds a Problem for a manifest that does not fit into the bundle. err names the exceeded limit.
+// addLimitProblem adds a Problem for a manifest that does not fit into the bundle. err describes the exceeded limit.
 func (r *Result) addLimitProblem(m bundle.Manifest, err error) {
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
 		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
@@ -168,8 +169,9 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers limits the number and total size of the offered manifests. In each round, it adds one manifest per module,
-// the smallest first, so that one module cannot displace others. taken maps the used Manifest names to modules.
+// fitOffers limits the number and total size of the manifests in r.State.Offers, which the runtime can choose by
+// itself. In each round, it adds at most one manifest per module, in order of size, so that one module cannot displace
+// others. taken maps the Manifest names in use to modules.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

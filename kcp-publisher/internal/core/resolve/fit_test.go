@@ -76,7 +76,7 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	}
 }
 
-// Kymas do not request the module, but without the limit, its ModuleTemplate would be in the bundles' catalog.
+// No Kyma requests the module. Without the limit, its ModuleTemplate would still be in the catalog of every bundle.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usualWorld().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
@@ -262,7 +262,7 @@ func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 	})
 }
 
-// drawRules draws settings, windows and checks that pass the publisher's own validation.
+// drawRules draws random settings, windows and checks that pass the publisher's own validation.
 func (w *world) drawRules(t *rapid.T) {
 	draw := func(name string, counts ...int) int { return rapid.SampledFrom(counts).Draw(t, name) }
 	settings := bundle.Settings{Mirrors: map[string]string{}, Autonomy: w.request.Settings.Autonomy}

@@ -57,8 +57,7 @@ func newManifest(w requestedModule, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// checkLocked returns an error if the signed release of the component does not contain this module name or this default
-// CR.
+// checkLocked returns an error if the module's name or default CR differs from the component's signed release.
 func (w *requestedModule) checkLocked(m *bundle.Manifest, content Content) error {
 	var released *unstructured.Unstructured
 	if content.DefaultCR != nil {

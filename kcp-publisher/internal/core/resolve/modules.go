@@ -45,8 +45,8 @@ func FollowedChannels(request Request, snapshot *catalog.Snapshot) []FollowedCha
 	return all
 }
 
-// lookupChoice finds the module's ModuleTemplate in the catalog, for the version that a rollout allows or, without a
-// rollout, the version that the channel offers.
+// lookupChoice finds the module's ModuleTemplate in the catalog. The version is the one that a rollout allows or,
+// without a rollout, the one that the channel offers.
 func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {
@@ -64,7 +64,7 @@ func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapsh
 	}
 }
 
-// keptModule adds a module to all if it is missing, and returns the module's index.
+// keptModule returns the list of modules and the module's index in it. If the module is missing, keptModule adds it.
 func keptModule(all []requestedModule, module string) ([]requestedModule, int) {
 	at := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == module })
 	if at >= 0 {
@@ -75,8 +75,8 @@ func keptModule(all []requestedModule, module string) ([]requestedModule, int) {
 	}}), len(all)
 }
 
-// addRestored adds the modules that a rollout removed and now restores. It has no effect on a module that the catalog
-// offers to the runtime again.
+// addRestored adds the modules that a rollout removed and now restores. It skips a module that the catalog offers to
+// the runtime again.
 func addRestored(all []requestedModule, request Request, snapshot *catalog.Snapshot) []requestedModule {
 	for _, module := range slices.Sorted(maps.Keys(request.RemovalGates)) {
 		d := request.RemovalGates[module]
@@ -95,8 +95,8 @@ func addRestored(all []requestedModule, request Request, snapshot *catalog.Snaps
 	return all
 }
 
-// canRestore reports whether a rollout can restore a requested module: the catalog does not offer the module to the
-// runtime, and no pin selects its version.
+// canRestore reports whether a rollout can restore a requested module. It can if the catalog hides the module from the
+// Kyma, or if the module is not pinned and its lookup failed.
 func (w *requestedModule) canRestore() bool {
 	return catalog.IsHidden(w.err) || w.err != nil && w.module.Pin() == ""
 }
@@ -120,9 +120,9 @@ func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
 	return all
 }
 
-// KeptModules returns the modules that the next bundle keeps in a runtime, sorted. granted contains the published
-// versions. followed contains the channels of the published modules, if they are known. KeptModules ignores rollout
-// decisions.
+// KeptModules returns the modules that the next bundle keeps in a runtime, sorted. granted maps modules to their
+// published versions. followed maps published modules to their channels, if the channels are known. KeptModules ignores
+// rollout decisions.
 func KeptModules(request Request, snapshot *catalog.Snapshot, granted, followed map[string]string) []string {
 	if request.KeepsAllModules() {
 		return slices.Sorted(maps.Keys(granted))

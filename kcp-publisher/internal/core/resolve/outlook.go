@@ -27,8 +27,8 @@ type ModuleOutlook struct {
 var placeholderContent = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
 // PredictModules returns the expected state of each module in a runtime after its next bundle. It does not read
-// components. granted contains the runtime's current versions. If the next bundle removes a module, its expected
-// version is empty.
+// components. granted maps modules to their current versions in the runtime. If the next bundle removes a module, its
+// expected version is empty.
 func PredictModules(
 	request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time,
 ) []ModuleOutlook {
@@ -78,8 +78,8 @@ func PredictModules(
 	return all
 }
 
-// holdRemovals makes the removals of the installed modules wait if a rollout holds them. It reports whether a removal
-// waits.
+// holdRemovals adds each installed module to WaitingRemovals if a rollout delays the module's removal. It reports
+// whether it added a module.
 func (r *Request) holdRemovals(granted map[string]string, requested []string) bool {
 	r.WaitingRemovals = map[string]string{}
 	for module, d := range r.RemovalGates {

@@ -22,8 +22,8 @@ import (
 type Request struct {
 	// Labels contains the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// CopiedLabels contains the labels that an operator configured to be copied from the control plane's Kyma to the
-	// runtime's Kyma, in addition to copiedLabels.
+	// CopiedLabels contains additional labels that an operator configured. Like copiedLabels, they are copied from the
+	// control plane's Kyma to the runtime's Kyma.
 	CopiedLabels map[string]string
 	// Seed is the spec that the agent uses to create the Kyma in the runtime if it does not exist.
 	Seed v1beta2.KymaSpec
@@ -48,8 +48,8 @@ type Request struct {
 	IsDeleting bool
 	// Gates maps each track (a module in a channel) to the decision of its rollout for the runtime.
 	Gates map[rollout.Track]rollout.Decision
-	// CatalogVersions contains tracks with a new version that a rollout delays. It maps each of them to the version in
-	// the runtime's catalog.
+	// CatalogVersions contains the tracks with a new version that a rollout delays. The value is the channel's version
+	// in the runtime's catalog.
 	CatalogVersions map[rollout.Track]string
 	// Checks maps each track to the checks that its rollout adds.
 	Checks map[rollout.Track]rollout.WaveChecks
@@ -63,8 +63,8 @@ type Request struct {
 	RunningVersions map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager, or empty.
 	Takeover bundle.TakeoverPhase
-	// RequestUnknown is true if the runtime is in a takeover and has not reported its module request yet. Until then, it
-	// keeps all its modules.
+	// RequestUnknown is true if the runtime is in a takeover and has not reported its module request yet. Until then,
+	// it keeps all its modules.
 	RequestUnknown bool
 	// Inherited contains the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
@@ -72,16 +72,16 @@ type Request struct {
 	// Unsupported lists the features that the agent does not support, sorted.
 	Unsupported []bundle.Feature
 	// Values contains the runtime values in the Kyma's annotation, or nil. DefinedValues lists the references from
-	// modules in the catalog to values that are defined with the right type, sorted. InvalidValues lists the references
-	// to values with a different type, sorted.
+	// ModuleTemplates to runtime values with the right type. InvalidValues lists the references to values with a
+	// different type. Both lists are sorted.
 	Values                       bundle.Values `json:"-"`
 	DefinedValues, InvalidValues []bundle.ValueRef
 	// HeldRemovals lists the modules that the bundle keeps because their removal waits for an operator's approval,
 	// sorted.
 	HeldRemovals []string
-	// RemovalGates contains the decisions of rollouts about removals, by module: the removal waits, or the rollout
-	// restores the module. WaitingRemovals maps each module whose removal waits for a rollout to the reason. The bundle
-	// keeps these modules.
+	// RemovalGates maps modules to the decisions of rollouts about their removal: either the removal waits, or the
+	// rollout restores the module. WaitingRemovals contains the modules whose removal waits for a rollout, with the
+	// reason for the wait. The bundle keeps these modules.
 	RemovalGates    map[string]rollout.Decision
 	WaitingRemovals map[string]string
 	// IsSettling is true while the publisher has not yet decided about the removals of the modules in HeldRemovals.
@@ -113,8 +113,8 @@ type Result struct {
 	// Versions maps each module to the version in its manifest. For a requested module without a manifest, it is the
 	// last version.
 	Versions map[string]string
-	// HeldProblems contains messages about modules with a new version that a rollout delays. They are not part of State,
-	// so agents do not receive them.
+	// HeldProblems contains messages about modules with a new version that a rollout delays. They are not part of
+	// State, so agents do not receive them.
 	HeldProblems []bundle.Problem
 	// Remarks contains messages about modules without a problem, for example that a rollback installed their version.
 	Remarks []bundle.Problem
@@ -140,7 +140,7 @@ type requestedModule struct {
 	// version is the version that the channel offers or that a rollout allows. It is empty for a module that does not
 	// follow a channel.
 	version string
-	// triedModule is the same module in the version gate.TriedVersion. It is nil if gate.TriedVersion is empty.
+	// triedModule is the same module with version gate.TriedVersion. It is nil if gate.TriedVersion is empty.
 	triedModule *requestedModule
 	// minVersion is the lowest version that the module can have without a rollback. If it is empty, any version is
 	// allowed.
@@ -363,8 +363,8 @@ func (r *Result) addModule(w requestedModule, request Request, contents map[Comp
 	})
 }
 
-// usableManifest returns a manifest of a module that the agent supports. If the manifest does not match the request, it
-// also returns the problem.
+// usableManifest returns the manifest of a module, limited to features that the agent supports. If the manifest does
+// not match the request, it also returns the problem.
 func (r *Result) usableManifest(
 	w requestedModule, request Request, contents map[ComponentRef]Content,
 ) (*bundle.Manifest, *bundle.Problem) {

@@ -21,7 +21,8 @@ const minCheckFor = 10 * time.Minute
 // A message about checks lists at most maxListed runtimes.
 const maxListed = 5
 
-// WaveChecks contains the checks of a wave, and how long agents measure them. They are added to the module's manifest.
+// WaveChecks contains the checks of a wave, and the time for which agents run them. The checks are added to the
+// module's manifest.
 type WaveChecks struct {
 	// Checks are sorted by name.
 	Checks   []fleet.Check
@@ -55,8 +56,8 @@ func (p *plan) isWaitingForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.memberChecks(m)) > 0 && !p.isAccepted(m.wave)
 }
 
-// worksInRuntime reports whether a runtime that this rollout did not update proves the promoted version: it has the
-// version, the module is ready, and all checks of its wave have passed.
+// worksInRuntime reports whether the promoted version works in a runtime that this rollout did not update: the runtime
+// has the version, the module is ready, and all checks of the runtime's wave have passed.
 func (p *plan) worksInRuntime(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.hasSymptom(m, r) && p.findFailedCheck(m, r) == nil && p.unpassedMessage(m, r) == ""
 	return r.Version == p.spec.To && works
@@ -105,8 +106,8 @@ func (p *plan) isMeasured(m *member, r *Runtime) bool {
 	return p.input.Now.After(r.Selection.Began().Add(checkFor(p.spec.Waves[m.wave])))
 }
 
-// hasSymptom reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
-// failsOn.
+// hasSymptom reports whether the runtime's last report is about the newest bundle and shows a symptom that the wave's
+// failsOn lists.
 func (p *plan) hasSymptom(m *member, r *Runtime) bool {
 	symptom := stateSymptom(r.State)
 	return r.IsCurrent && symptom != "" && p.failsOn(m.wave, symptom)
@@ -156,8 +157,8 @@ func (w *wave) unprovenMessage() string {
 	return "checks are not Passed in " + joinListed(unproven)
 }
 
-// unreadMessage returns a message if this publisher must first read the reports of some runtimes with the version.
-// Otherwise, it returns "".
+// unreadMessage returns a message if this publisher must first read the reports of some runtimes with the promoted
+// version. Otherwise, it returns "".
 func (w *wave) unreadMessage() string {
 	if w.unreadCount == 0 {
 		return ""
@@ -165,15 +166,15 @@ func (w *wave) unreadMessage() string {
 	return fmt.Sprintf("the reports of %d runtimes with the version have not been read yet", w.unreadCount)
 }
 
-// isProvenWithout reports whether minReady lets the wave continue without the runtimes whose checks have not passed
-// in time, or whose agents do not support checks. Without this exception, a single runtime could stop the rollout for
-// all.
+// isProvenWithout reports whether the wave can continue without the runtimes whose checks did not pass in time or whose
+// agents do not support checks. This requires enough updated runtimes for minReady. Without this exception, a single
+// runtime could stop the rollout for all.
 func (w *wave) isProvenWithout() bool {
 	return w.minReady >= 0 && w.updated >= max(w.minReady, 1) && w.measuring == w.overdue && len(w.failedEarlier) == 0
 }
 
-// countConcurrent returns the number of runtimes that count toward maxConcurrent. It omits runtimes whose checks have
-// not passed in time, as far as minReady allows it.
+// countConcurrent returns the number of runtimes that count toward maxConcurrent. If the wave sets minReady,
+// countConcurrent omits runtimes whose checks did not pass in time, unless minReady cannot be reached without them.
 func (w *wave) countConcurrent() int {
 	if w.minReady < 0 {
 		return w.inFlight
@@ -215,8 +216,8 @@ func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 	return unready
 }
 
-// addFailedCheck records the failed check of a runtime for messages. failed is nil if the runtime did not fail because
-// of a check.
+// addFailedCheck records the failed check of a runtime for messages. The parameter failed is nil if the runtime did not
+// fail because of a check.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
 		w.failedChecks = append(w.failedChecks, failedCheckOf{r.ID, *failed})
@@ -288,7 +289,8 @@ func (p *plan) recordChecks(runtimes []Runtime) {
 	}
 }
 
-// summarizeChecks summarizes a wave's check results in the runtimes that this rollout updated, or returns nil.
+// summarizeChecks summarizes a wave's check results in the runtimes that this rollout updated. It returns nil if the
+// wave has no checks or no such runtimes.
 func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
@@ -327,7 +329,8 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 	for n, c := range checks {
 		all[n].Name = c.Name
 		all[n].Median, all[n].MedianBefore = measured[n].Median(), before[n].Median()
-		// The highest value can belong to a runtime whose check passed, for example with maxIncreasePercent.
+		// Prefer the values of failed checks. The highest value of all can belong to a runtime whose check passed, for
+		// example with maxIncreasePercent.
 		if worst := cmp.Or(failing[n].Worst(c), measured[n].Worst(c)); worst != nil {
 			all[n].Worst, all[n].WorstRuntime = worst.Text, worst.Runtime
 			all[n].WorstBefore = before[n].TextOf(worst.Runtime)

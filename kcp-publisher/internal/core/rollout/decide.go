@@ -70,9 +70,8 @@ func (p *plan) waitMessage(wave int) string {
 	return ""
 }
 
-// countUnproven returns 0 if the promoted version is already proven or a runtime can still prove it before the next
-// wave starts. Otherwise, all runtimes already have this version or a newer one, and countUnproven returns the number
-// of these runtimes.
+// countUnproven returns the number of runtimes that already have the promoted version or a newer one, if no runtime can
+// prove the version before the next wave starts. It returns 0 if the version is already proven or can still be proven.
 func (p *plan) countUnproven(number int) int {
 	var all wave
 	later := 0
@@ -96,7 +95,7 @@ func (p *plan) countUnproven(number int) int {
 	return 0
 }
 
-// The status lists at most maxListedFailures failed runtimes. Each reason has at most maxReasonBytes.
+// The status lists at most maxListedFailures failed runtimes. The reason for each failure has at most maxReasonBytes.
 const maxListedFailures, maxReasonBytes = 10, 300
 
 func (p *plan) countRuntimes(runtimes []Runtime) {
@@ -165,8 +164,8 @@ func milestonesOf(status fleet.RolloutStatus) milestones {
 }
 
 // estimateEnd sets the estimated end of the rollout from the average time per updated runtime and the remaining soak
-// times. An estimate stays until the rollout makes progress, so that time alone does not change the status. An estimate
-// that has passed is removed.
+// times. The estimate does not change until the rollout makes progress, so that time alone does not change the status.
+// However, an estimate in the past is removed.
 func (p *plan) estimateEnd(current int) {
 	before := p.status.EstimatedEnd
 	p.status.EstimatedEnd = nil

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// findSubstitutes counts the substitutes of each empty wave.
+// findSubstitutes counts the substitutes of each empty wave: the runtimes of earlier waves that the empty wave would
+// select, too.
 func (p *plan) findSubstitutes(runtimes []Runtime) {
 	for number := range p.waves {
 		w := &p.waves[number]
@@ -31,7 +32,8 @@ func (p *plan) findSubstitutes(runtimes []Runtime) {
 	}
 }
 
-// lastPlaceBefore returns the place of the last runtime that the earlier waves with a percentage or a count selected.
+// lastPlaceBefore returns the highest place (see hashPlace) that the earlier waves with a percentage or a count select.
+// It returns -1 if there is no such wave.
 func (p *plan) lastPlaceBefore(number int) int64 {
 	last := int64(-1)
 	for i := range number {
@@ -42,7 +44,8 @@ func (p *plan) lastPlaceBefore(number int) int64 {
 	return last
 }
 
-// selects reports whether a wave would select a runtime of an earlier wave. after is the result of lastPlaceBefore.
+// selects reports whether a wave would select a runtime of an earlier wave. The parameter after is the result of
+// lastPlaceBefore.
 func (p *plan) selects(number int, after, place int64, own labels.Set) bool {
 	if s := p.waves[number].selector; s != nil {
 		return s.Matches(own)
@@ -55,8 +58,9 @@ func (p *plan) selects(number int, after, place int64, own labels.Set) bool {
 	return *last < 0 || after < place && place <= *last
 }
 
-// isSoaked reports whether a runtime has had the promoted version for the soak time of its wave, and its latest report
-// was read. A wave that was skipped because it was empty can get runtimes later, which have not soaked.
+// isSoaked reports whether a runtime has had the promoted version for the soak time of its wave, and the publisher has
+// read its latest report. The runtimes of a proven wave might not have soaked: an empty wave can be skipped and get
+// runtimes later.
 func (p *plan) isSoaked(m *member, r *Runtime) bool {
 	since := p.startTime()
 	if r.Selection != nil {
@@ -65,10 +69,11 @@ func (p *plan) isSoaked(m *member, r *Runtime) bool {
 	return !p.input.Now.Before(since.Add(p.spec.Waves[m.wave].Soak.Duration)) && !p.isReportUnread(r)
 }
 
-// isUnshownWave reports whether a wave is empty and shows nothing about the version. A wave that lost its runtimes or
-// never had any does not prove the version. isUnshownWave returns false if the wave's substitutes have shown that the
-// version works, if an operator continued without the wave, if an earlier rollout proved the version, or if no runtime
-// waits for a later wave.
+// isUnshownWave reports whether a wave is empty and therefore does not prove the version. It returns false in these
+// cases:
+//   - The wave's substitutes have shown that the version works, or an earlier rollout proved it.
+//   - An operator continued without the wave.
+//   - No runtime waits for a later wave.
 func (p *plan) isUnshownWave(number int) bool {
 	w := &p.waves[number]
 	if w.total+w.unaffected > 0 || w.substitutes.shown > 0 {
@@ -80,7 +85,8 @@ func (p *plan) isUnshownWave(number int) bool {
 	return slices.ContainsFunc(p.waves[number+1:], func(later wave) bool { return later.total > 0 })
 }
 
-// emptyMessage returns a message if a wave is empty and only an operator can continue. Otherwise, it returns "".
+// emptyMessage returns a message if a wave is empty and the rollout cannot continue without an operator. Otherwise, it
+// returns "".
 func (p *plan) emptyMessage(number int) string {
 	w := &p.waves[number]
 	if !p.isUnshownWave(number) || w.substitutes.pending > 0 {

@@ -52,8 +52,8 @@ func (r *Round) addTrack(
 		return
 	}
 	if policy == nil && newest != nil {
-		// The policy was deleted, so use the course of the newest Rollout for an active Rollout and for the next
-		// promotion.
+		// The policy was deleted. An active Rollout and the next promotion use the course of the newest Rollout
+		// instead.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
 	}

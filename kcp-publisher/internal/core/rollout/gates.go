@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Gates maps each track (a module in a channel) to the Gate that decides about its versions. It is immutable.
+// Gates maps each track (a module in a channel) to the Gate that decides about the track's versions. Gates is
+// immutable.
 type Gates map[Track]*Gate
 
 // Gate decides which version each runtime that follows a track can have.
@@ -32,7 +33,7 @@ type Gate struct {
 	// runtime that is not in decisionIndex is new.
 	decisions     []Decision
 	decisionIndex map[string]int32
-	// checks contains the checks of each wave. endedWaves is true for each wave that was proven or has failed.
+	// checks contains the checks of each wave. endedWaves contains true for each wave that was proven or has failed.
 	checks     []WaveChecks
 	endedWaves []bool
 	// awaitedRuntimes contains the IDs of the runtimes whose reports the rollout is waiting for.
@@ -72,8 +73,8 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// findDecision returns the Decision for a runtime. It returns false for a new runtime, which the rollout's last step
-// did not contain.
+// findDecision returns the Decision for a runtime. It returns false for a new runtime, which was not part of the
+// rollout's last step.
 func (g *Gate) findDecision(runtime string) (Decision, bool) {
 	at, known := g.decisionIndex[runtime]
 	if !known {
@@ -99,9 +100,9 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: keptVersion(g.from, g.isFromUnproven, own), HeldReason: g.heldReason}
 }
 
-// keptVersion returns the version that a runtime keeps until the rollout updates it. from is the version from which the
-// rollout starts, and own is the runtime's current version. keptVersion returns the newer one, but does not replace own
-// by an unproven version.
+// keptVersion returns the version that a runtime keeps until the rollout updates it. from is the rollout's last good
+// version, and own is the runtime's current version. keptVersion returns the newer of the two, but never replaces own
+// with an unproven version.
 func keptVersion(from string, isUnproven bool, own string) string {
 	if own == "" || own == from || !isUnproven && from != "" && bundle.IsOlder(own, from) {
 		return from
@@ -147,8 +148,8 @@ func (g *Gate) CatalogVersion(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// isSameGate reports whether two Gates are certain to make the same decisions without comparing runtimes. This is the
-// case if they are the same object or if both allow the same version in all runtimes.
+// isSameGate reports whether two Gates are the same object or both allow the same version in all runtimes. If it
+// returns true, they always make the same decisions. It does not compare the decisions about single runtimes.
 func (g *Gate) isSameGate(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -168,7 +169,7 @@ func (g Gates) HasSameDecisions(others Gates) bool {
 	})
 }
 
-// ChangedTracks returns the tracks whose gates may make different decisions in g and others.
+// ChangedTracks returns the tracks for which g and others may make different decisions.
 func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
@@ -235,7 +236,7 @@ func (g Gates) SelectedVersions(
 	return versions
 }
 
-// endedWaves returns true for each wave with checks that was proven or has failed.
+// endedWaves reports for each wave whether it has checks and was proven or has failed.
 func endedWaves(status fleet.RolloutStatus) []bool {
 	ended := make([]bool, len(status.Waves))
 	for i, w := range status.Waves {
@@ -248,8 +249,9 @@ func (g *Gate) isWaveEnded(d Decision) bool {
 	return d.Checks > 0 && d.Checks <= len(g.endedWaves) && g.endedWaves[d.Checks-1]
 }
 
-// HasWaveEnded reports whether a runtime's wave has ended in the rollout that installed a version of a track. given
-// is the entry in the Kyma's status. HasWaveEnded returns false if another rollout or another version followed.
+// HasWaveEnded reports whether the wave of a runtime has ended in the rollout that installed the module's version.
+// given is the module's entry in the Kyma's status. HasWaveEnded returns false if another rollout or another version
+// followed.
 func (g Gates) HasWaveEnded(track Track, runtime string, given v1beta2.GivenVersion, version string) bool {
 	gate := g[track]
 	if gate == nil || gate.rollout != given.Rollout || gate.to != version {

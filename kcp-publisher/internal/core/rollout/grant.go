@@ -89,9 +89,9 @@ func (s waveSlots) postponedStatus() []fleet.PostponedRuntime {
 	return all
 }
 
-// keepSlots selects again the runtimes that were selected before and have not received the version yet. granted
-// contains the IDs of the runtimes that were selected before. keepSlots postpones a runtime if the version cannot be
-// resolved for it, or if the publisher could not publish to it for longer than offlineAfter.
+// keepSlots keeps the selection of runtimes that have not received the version yet. granted contains the IDs of the
+// runtimes that the previous step selected, and postponed those that it postponed. keepSlots postpones a runtime if the
+// version cannot be resolved for it, or if the publisher could not publish to it for longer than offlineAfter.
 func (p *plan) keepSlots(
 	number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime,
 ) waveSlots {

@@ -7,7 +7,7 @@ import (
 )
 
 // checkHolder compares the Holder, which uses only the Rollout object, with the decisions of the step that wrote the
-// Rollout's status. The Holder also delays a version that the step allows and the publisher has not published yet.
+// Rollout's status. Unlike the step, the Holder delays the promoted version until the publisher has published it.
 func (w *world) checkHolder(newest *fleet.Rollout, step Step, facts []Runtime) {
 	after := newest.DeepCopy()
 	after.Status = step.Status

@@ -9,14 +9,15 @@ import (
 // holdReasons contains the reasons why a rollout delays the promoted version in a runtime. The texts do not contain the
 // rollout's progress, so that they rarely change.
 type holdReasons struct {
-	// selected is the reason for runtimes that a rollout updated before it was rolled back. It is empty for all other
-	// rollouts.
+	// selected is the reason for runtimes that the rollout updated before it was rolled back. It is empty if the
+	// rollout was not rolled back.
 	selected string
-	// waves contains the reasons for all other runtimes: first for runtimes that no wave selects, and then by wave.
+	// waves contains the reasons for all other runtimes. The first reason applies to runtimes that no wave selects. The
+	// other reasons follow in the order of the waves.
 	waves []string
 }
 
-// noWave is the number of the wave of a runtime that no wave selects.
+// noWave replaces the index of the wave for a runtime that no wave selects.
 const noWave = -1
 
 func (p *plan) holdReasons() (r holdReasons) {

@@ -139,7 +139,7 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	case r.Unpublishable && p.isUnpublishableTooLong(m, r):
 		m.state = deferred
 	case r.Unpublishable:
-		// The publisher does not record the reports of a runtime to which it cannot publish.
+		// If the publisher cannot publish to a runtime, it does not record the runtime's reports.
 		m.state = inFlight
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.isLate(m, r):
 		m.state, m.reason = failed,
@@ -158,7 +158,7 @@ func lateReason(r *Runtime) string {
 }
 
 // isUnpublishableTooLong reports whether the publisher has been unable to publish to a runtime for longer than the
-// deadline of the started wave. Such a runtime must not block the wave.
+// wave's deadline. Only the time since the start of the wave counts. Such a runtime must not block the wave.
 func (p *plan) isUnpublishableTooLong(m *member, r *Runtime) bool {
 	if m.wave < 0 || p.status.Waves[m.wave].StartedAt == nil {
 		return false

@@ -23,8 +23,8 @@ type Runtime struct {
 	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// UnresolvedVersion is the promoted version, or the version to which a rollback returns the runtime, if the publisher
-	// could not resolve it. Message is then the reason.
+	// UnresolvedVersion is a version that the publisher could not resolve for the runtime, or empty. It is the promoted
+	// version or the version that a rollback must restore. Message then contains the reason.
 	UnresolvedVersion string
 	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
@@ -32,9 +32,10 @@ type Runtime struct {
 	// Selection contains the rollout that selected Version and the reported results. It is nil if no rollout selected
 	// Version.
 	Selection *v1beta2.GivenVersion
-	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma,
-	// and contains the module in Version. State and Message are the module's state and message in that report. State
-	// is only valid if IsCurrent is true. Message is also valid if UnresolvedVersion is set.
+	// IsCurrent is true if the last report is about the newest bundle and contains the module in Version. If a rollout
+	// selected Version, the bundle must also match the reported generation of the runtime's Kyma. State and Message are
+	// the module's state and message in that report. State is only valid if IsCurrent is true. Message is also valid if
+	// UnresolvedVersion is set.
 	IsCurrent bool
 	State     v1beta2.State
 	Message   string
@@ -42,8 +43,8 @@ type Runtime struct {
 	WaitsForWindow bool
 	// LacksChecks is true if the runtime's agent does not support checks.
 	LacksChecks bool
-	// RemovalDecidedAt is the time at which the publisher allowed a removal or began to wait for its approval. RemovalHeld
-	// is true while the removal waits for an operator's approval.
+	// RemovalDecidedAt is the time at which the publisher allowed a removal or began to wait for its approval.
+	// RemovalHeld is true while the removal waits for an operator's approval.
 	RemovalDecidedAt time.Time
 	RemovalHeld      bool
 }
@@ -118,13 +119,14 @@ type plan struct {
 	input   PlanInput
 	members []member
 	waves   []wave
-	// previousState is the rollout's state before this step. previousMilestones contains its milestones before this step.
+	// previousState and previousMilestones are the rollout's state and milestones before this step.
 	previousState      fleet.RolloutState
 	previousMilestones milestones
 	// isDowngrade is true if the promoted version is older than the last good version. Runtimes with the last good
 	// version then keep that version.
 	isDowngrade bool
-	// unreturned describes the runtimes whose last version cannot be resolved, so that a rollback cannot return them.
+	// unreturned describes the runtimes that a rollback cannot return to their last version, because this version
+	// cannot be resolved.
 	unreturned []string
 }
 
@@ -196,7 +198,8 @@ const (
 	updated
 	// The runtime reported a failure, or the module was not ready in time.
 	failed
-	// The runtime's bundle contains the promoted version, but the runtime is silent or waits for its maintenance window.
+	// The runtime's bundle contains the promoted version, but the runtime is silent or waits for its maintenance
+	// window.
 	deferred
 	// The runtime has returned to the last good version.
 	reverted
@@ -233,7 +236,8 @@ type wave struct {
 	unaffected, working int
 	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
 	workingSince time.Time
-	// unreadCount counts the runtimes in updated and measuring whose reports this publisher has not read since it started.
+	// unreadCount counts the runtimes in updated and measuring whose reports this publisher has not read since it
+	// started.
 	unreadCount int
 	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is
 	// ready but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks
@@ -264,8 +268,7 @@ type failedCheckOf struct {
 	outcome v1beta2.CheckOutcome
 }
 
-// substitutes counts the runtimes of earlier waves that an empty wave would select if they did not belong to those
-// waves.
+// substitutes counts the runtimes of earlier waves that an empty wave would select, too.
 type substitutes struct {
 	// total includes the runtimes in shown and pending.
 	total int

@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// OfflineAfterProblem returns a message if a course's offlineAfter is so short that healthy runtimes would count as
-// offline. Otherwise, it returns "". maxQuiet is the longest time between two reports from a healthy runtime.
+// OfflineAfterProblem returns a message if spec.offlineAfter of a rollout is so short that healthy runtimes would count
+// as offline. Otherwise, it returns "". maxQuiet is the longest time between two reports from a healthy runtime.
 func OfflineAfterProblem(course fleet.Course, maxQuiet time.Duration) string {
 	if course.OfflineAfter.Duration > maxQuiet {
 		return ""

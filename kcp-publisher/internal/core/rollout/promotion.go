@@ -91,14 +91,14 @@ func isRepeatable(ended *fleet.Rollout) bool {
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// isReleasable reports whether the held version can be released: its rollout was stopped or rolled back, and the
-// channel now has a different version.
+// isReleasable reports whether the channel has a different version after the rollout of the held version was stopped or
+// rolled back. A later rollout can then promote the held version again.
 func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
-// lastGoodVersion returns the version to which runtimes return if the next promotion fails. before is the track's
+// lastGoodVersion returns the version that runtimes return to if the next promotion fails. before is the track's
 // previous rollout.
 //   - If a version was published without a policy after the previous rollout, it is that version.
 //   - If every runtime has the promoted version of the previous rollout, except deferred runtimes, it is that version.
@@ -114,8 +114,9 @@ func lastGoodVersion(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// needsNoRollout reports whether the channel's version is published without a rollout. This is the case if no policy
-// applies to the track and the newest rollout of the track has ended with a different version.
+// needsNoRollout reports whether the channel's version is published without a rollout. This is the case if the newest
+// rollout of the track has ended with a different version, and no policy applied when the channel's version was
+// published.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	// If the runtimes must return to an older version, the newest rollout must roll them back.
 	returns := channel == newest.Spec.From || newest.Spec.Undo
@@ -149,7 +150,7 @@ func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// minOutdatedPercent is the percentage of runtimes with an older version that starts the first rollout of a track.
+// The first rollout of a track starts only if at least minOutdatedPercent of the runtimes have an older version.
 const minOutdatedPercent = 10
 
 // mostCommonVersion returns the most common version among the runtimes with an older version than the promoted one. It

@@ -93,8 +93,8 @@ func (m *simulatedRuntime) wasReadyBefore(version string) bool {
 	return m.known.Given[keda.Module].Ready && m.readyBy[m.givenBy+version]
 }
 
-// checkDeferred fails the test if a wave is proven although more runtimes than maxDeferred are deferred, without an
-// approval.
+// checkDeferred fails the test if a wave is proven without an approval although more runtimes than maxDeferred are
+// deferred.
 func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave int) {
 	bound := int(status.Total) / 4
 	if limit := r.Spec.Waves[wave].MaxDeferred; limit != nil {

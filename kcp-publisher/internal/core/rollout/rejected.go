@@ -30,15 +30,16 @@ func findRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	return nil
 }
 
-// Rejection is a version in a channel although a rollout of the version was stopped or rolled back.
+// Rejection is a version that a channel offers although a rollout of this version was stopped or rolled back.
 type Rejection struct {
 	// Channel is the channel that has the version. It can differ from the channel of Rollout.
 	Channel string
 	Rollout *fleet.Rollout
 }
 
-// ListRejected returns the channels whose version was stopped or rolled back in any channel of the module, unless the
-// channel's own rollout succeeded later. The result is in the order of the channels in metas.
+// ListRejected returns the channels with a version whose rollout was stopped or rolled back in any channel of the
+// module. It omits a channel if its own rollout of the version succeeded later. The result is in the order of the
+// channels in metas.
 func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []Rejection) {
 	byTrack := groupByTrack(rollouts)
 	for i := range metas {
@@ -58,8 +59,8 @@ func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (
 }
 
 // findRejectedElsewhere returns the last rollout in another channel that rejected the version of the offered channel.
-// It returns nil if a rollout in own succeeded later with this version. own contains the rollouts of the offered
-// channel.
+// own contains the offered channel's own rollouts. If one of them succeeded later with this version,
+// findRejectedElsewhere returns nil.
 func findRejectedElsewhere(
 	byTrack map[Track][]*fleet.Rollout, module string, offered v1beta2.ChannelVersion, own []*fleet.Rollout,
 ) *fleet.Rollout {

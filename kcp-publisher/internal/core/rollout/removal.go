@@ -50,7 +50,7 @@ func isRemovalUnrestricted(newest *fleet.Rollout, policy *fleet.RolloutPolicy) b
 }
 
 // channelVersion returns the version of the track's channel. If the catalog offers a removed module again, this is the
-// version before the removal, as if the channel were set back.
+// version before the removal, as if an operator had set the channel back to it.
 func (f Followers) channelVersion(newest *fleet.Rollout) string {
 	if IsRemoval(newest.Spec) && f.Channel == "" {
 		return newest.Spec.From

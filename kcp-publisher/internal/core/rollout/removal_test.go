@@ -25,7 +25,8 @@ func losing(id, stage string, decided time.Time) Runtime {
 	return r
 }
 
-// without returns a runtime from which a rollout removed the module. It reports this state for the module.
+// without returns a runtime from which a rollout removed the module. The runtime reports the given state for the
+// module.
 func without(id, stage, rollout string, state v1beta2.State) Runtime {
 	r := at(id, stage, fleet.VersionRemoved)
 	r.State, r.IsCurrent = state, state != ""
@@ -47,7 +48,8 @@ func removed(runtimes ...Runtime) map[Track]Followers {
 	return map[Track]Followers{kedaRemoval: {Channel: fleet.VersionRemoved, Runtimes: runtimes}}
 }
 
-// ended returns the first removal in this state. Without a state, no step was planned yet.
+// ended returns the Rollout of the first removal in the given state. If state is empty, no step of the Rollout has been
+// planned yet.
 func ended(state fleet.RolloutState, change func(*fleet.Rollout)) []fleet.Rollout {
 	spec := twoWaves()
 	spec.To = fleet.VersionRemoved

@@ -10,8 +10,8 @@ import (
 // IsRemoval reports whether a rollout removes the module from its runtimes.
 func IsRemoval(spec fleet.RolloutSpec) bool { return spec.To == fleet.VersionRemoved }
 
-// hasReturned reports whether a runtime has the version to which a rollback returns it. A removal restores each
-// runtime's own version.
+// hasReturned reports whether a runtime has the version that a rollback must restore. After a removal, it is the
+// runtime's own previous version.
 func (p *plan) hasReturned(r *Runtime) bool {
 	if IsRemoval(p.spec) {
 		return r.Version != fleet.VersionRemoved
@@ -19,16 +19,15 @@ func (p *plan) hasReturned(r *Runtime) bool {
 	return r.Version == p.spec.From
 }
 
-// countPending counts a runtime that has not lost the module if the removal waits for an operator's approval.
+// countPending counts a runtime that still has the module because the removal waits for an operator's approval.
 func (w *wave) countPending(r *Runtime) {
 	if r.RemovalHeld {
 		w.unapproved++
 	}
 }
 
-// isStartHeld reports whether no other wave can start: the rollout is paused, removals wait for an operator's approval,
-// or other removals by the same edit can follow. In the second case, the rollout waits, but not for the approval of a
-// wave.
+// isStartHeld reports whether no further wave can start: the rollout is paused, removals wait for an operator's
+// approval, or other removals by the same edit can follow. In the last two cases, it also sets the rollout's message.
 func (p *plan) isStartHeld(runtimes []Runtime, wave string) bool {
 	if p.spec.Paused {
 		return true
@@ -62,8 +61,8 @@ func (p *plan) unapprovedMessage() string {
 // decisions are more than maxSettleTime apart.
 const settleTime, maxSettleTime = 5 * time.Second, time.Minute
 
-// isRemovalGrowing reports whether other runtimes can still change the waves of a removal with a percentage or a count,
-// because no wave has started.
+// isRemovalGrowing reports whether additional runtimes can still change the waves of a removal. This is possible until
+// the first wave starts. It affects only waves with a percentage or a count.
 func (p *plan) isRemovalGrowing() bool {
 	return IsRemoval(p.spec) && p.isActive() && len(p.status.Waves) > 0 && p.status.Waves[0].StartedAt == nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// hideModule makes the catalog hide the module from all runtimes, so that the history is about the removal of the
-// module. Each runtime needs the publisher's decision first.
+// hideModule makes the catalog hide the module from all runtimes, so the history tests the removal of the module. A
+// runtime loses the module only after the publisher's decision.
 func (w *world) hideModule() {
 	w.track, w.channel, w.gates = Track{Module: keda.Module, Channel: keda.Channel, IsRemoval: true},
 		fleet.VersionRemoved, Gates{}
@@ -60,8 +60,8 @@ func (w *world) isDone(newest *fleet.Rollout) bool {
 		(w.channel == fleet.VersionRemoved) == (w.followers(nil).Channel == fleet.VersionRemoved)
 }
 
-// publishRemoval reconciles one runtime. The runtime loses the module only after the publisher's decision, and if the
-// gate allows the removal.
+// publishRemoval reconciles one runtime. The runtime loses the module only after the publisher's decision, and only if
+// the gate allows the removal.
 func (w *world) publishRemoval(m *simulatedRuntime) {
 	gate, before := w.gates[w.track], m.version
 	var d Decision

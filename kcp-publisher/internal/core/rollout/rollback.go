@@ -17,8 +17,8 @@ func (p *plan) describeUnreturned() {
 	}
 }
 
-// addUnreturned adds a runtime to the message if the publisher cannot resolve the version to which a rollback returns
-// the runtime.
+// addUnreturned adds a runtime to the message if the publisher cannot resolve the version that a rollback must restore
+// in the runtime.
 func (p *plan) addUnreturned(m *member, r *Runtime) {
 	version := r.UnresolvedVersion
 	if m.isSelected && r.Version == p.spec.To && version != "" && (IsRemoval(p.spec) || version == p.spec.From) {

@@ -69,7 +69,7 @@ func (p *plan) awaitedReports(runtimes []Runtime) []bool {
 	return all
 }
 
-// invalidStep returns a Step for an invalid course. Every runtime keeps its version.
+// invalidStep returns a Step for a rollout with an invalid course (see CheckCourse). Every runtime keeps its version.
 func (p *plan) invalidStep(runtimes []Runtime, cause error) Step {
 	if p.isActive() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+cause.Error()
@@ -77,7 +77,7 @@ func (p *plan) invalidStep(runtimes []Runtime, cause error) Step {
 	return p.holdAll(runtimes)
 }
 
-// holdAll returns a Step in which every runtime keeps its version.
+// holdAll returns a Step that keeps the version of every runtime.
 func (p *plan) holdAll(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {

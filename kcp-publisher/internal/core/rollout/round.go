@@ -59,7 +59,7 @@ func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	r.IsActive = true
 }
 
-// recordAllowedVersion writes to the status of an ended Rollout the version that all runtimes can have without a
+// recordAllowedVersion records in the status of an ended Rollout that all runtimes can have this version without a
 // rollout. An empty version means the version that this Rollout promoted.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{ChannelVersion: version, Now: now})
@@ -68,8 +68,8 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	return r.updateEnded(ended, p.status)
 }
 
-// recordSuccess writes to the status of a successful Rollout that all runtimes can have the promoted version. Shortly
-// after the end of the Rollout, it also writes the final values of its checks.
+// recordSuccess records in the status of a successful Rollout that all runtimes can have the promoted version. Shortly
+// after the end of the Rollout, it also records the final values of the checks.
 func (r *Round) recordSuccess(ended *fleet.Rollout, runtimes []Runtime, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{Now: now, places: r.places})
 	p.status.VersionWithoutPolicy = ""
@@ -89,8 +89,8 @@ func (r *Round) updateEnded(ended *fleet.Rollout, status fleet.RolloutStatus) *f
 	return next
 }
 
-// addRecordedGate adds the decisions according to a Rollout's current status, without evaluating a next step. If the
-// Rollout has not succeeded, every runtime keeps its version.
+// addRecordedGate adds a Gate with the decisions that follow from a Rollout's current status. It does not evaluate the
+// next step. If the Rollout has not succeeded, every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 	r.Gates[TrackOf(newest)] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)

@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Track is a module in a channel. If IsRemoval is true, it is the removal of the module from those runtimes of the
-// channel that must not have it anymore. Channel is empty for the removal of a module that was mandatory.
+// Track is a module in a channel. If IsRemoval is true, it is the removal of the module from the runtimes of the
+// channel that must no longer have it. Channel is empty for the removal of a module that was mandatory.
 type Track struct {
 	Module, Channel string
 	IsRemoval       bool

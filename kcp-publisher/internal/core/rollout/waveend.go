@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// finalValuesWithin is how long a successful rollout still copies its checks' final values to its status. The Kymas
-// record these values at the end of the last wave.
+// finalValuesWithin is the time after the end of a successful rollout during which the final values of its checks are
+// copied to its status. The Kymas record these values at the end of the last wave.
 const finalValuesWithin = 5 * time.Minute
 
 // takesFinalValues reports whether the Kymas may still record the final values of a successful rollout's checks.
@@ -18,8 +18,8 @@ func takesFinalValues(r *fleet.Rollout, now time.Time) bool {
 		slices.ContainsFunc(s.Waves, func(w fleet.WaveStatus) bool { return len(w.Checks) > 0 })
 }
 
-// recordFinalValues copies to the status of a successful rollout the values that the runtimes' Kymas recorded at the
-// end of the last wave.
+// recordFinalValues copies the final values of the checks to the status of a successful rollout. The runtimes' Kymas
+// recorded these values at the end of the last wave.
 func (p *plan) recordFinalValues(runtimes []Runtime) {
 	if len(p.status.Waves) != len(p.spec.Waves) || CheckCourse(p.spec.Course) != nil {
 		return

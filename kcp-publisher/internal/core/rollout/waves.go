@@ -22,8 +22,8 @@ const maxGranted = 500
 // RestWave is the name of the wave that completeCourse adds for runtimes that no other wave selects.
 const RestWave = "rest"
 
-// completeCourse returns the course with one more wave at the end, for the runtimes that no other wave selects. This
-// wave has the settings of the last wave in the course.
+// completeCourse returns the course (the waves and failure settings of a rollout) with one more wave at the end, for
+// the runtimes that no other wave selects. This wave has the settings of the last wave in the course.
 func completeCourse(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -40,8 +40,8 @@ func completeCourse(course fleet.Course) fleet.Course {
 	return all
 }
 
-// CheckCourse returns an error if a course is invalid in a way that the API server cannot detect with the CRD schema.
-// The error contains the field.
+// CheckCourse returns an error if a course (the waves and failure settings of a rollout) is invalid in a way that the
+// API server cannot detect with the CRD schema. The error contains the field.
 func CheckCourse(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
@@ -72,9 +72,9 @@ func CheckCourse(course fleet.Course) error {
 	return nil
 }
 
-// hashPlace returns a runtime's position in the order in which waves with a percentage or a count select runtimes.
-// The position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy. The position
-// has 52 bits, because JSON numbers can represent integers of this size exactly.
+// hashPlace returns the position of a runtime. Waves with a percentage or a count select the runtimes in the order of
+// their positions. The position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy.
+// The position has 52 bits, because JSON numbers can represent integers of this size exactly.
 func hashPlace(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
@@ -271,7 +271,7 @@ func (p *plan) notReadyReason(number int) string {
 	return why + "; to continue without them, run kcp-publisher rollout approve " + p.name + " " + s.Name
 }
 
-// AwaitsApproval reports whether a wave waits for approval that the spec does not contain.
+// AwaitsApproval reports whether a wave waits for an approval that is not in the spec yet.
 func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
 	approved := spec.ApprovedWaves
 	if wave.WaitsForDeferred {
@@ -280,8 +280,8 @@ func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
 	return wave.State == fleet.WaveWaiting && !slices.Contains(approved, wave.Name)
 }
 
-// soakEnd returns the end of a wave's soak time, which starts at ready, the time at which the wave became ready. For a
-// wave without runtimes to update, the soak time starts at workingSince.
+// soakEnd returns the end of a wave's soak time. The soak time starts when the wave becomes ready, which is the
+// parameter ready. For a wave without runtimes to update, it starts at workingSince.
 func (p *plan) soakEnd(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.workingSince

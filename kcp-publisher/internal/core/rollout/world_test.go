@@ -35,7 +35,7 @@ type simulatedRuntime struct {
 	saidResult  v1beta2.CheckResult
 	noted       time.Time  // the recorded arrival time of the last report
 	reports     []reported // all reports of the runtime
-	// lastReport is in the publisher's memory: the arrival time of the last report.
+	// lastReport is the arrival time of the last report. Only the publisher's memory contains it.
 	lastReport time.Time
 	polled     bool
 	// online and the following fields describe the runtime itself. online is true if its agent pulls and reports.
@@ -103,8 +103,8 @@ type world struct {
 	rollouts []*fleet.Rollout
 	// continued counts the waves that were proven although some of their runtimes were deferred.
 	continued int64
-	// without counts the runtimes whose checks have not passed although their wave counts as proven, which minReady
-	// allows.
+	// without is the number of runtimes whose checks have not passed although their wave is proven. minReady allows
+	// such waves.
 	without int64
 	gates   Gates
 	// track is keda, or the removal of keda: see removalworld_test.go.
@@ -278,8 +278,8 @@ func (w *world) report(m *simulatedRuntime) {
 	}
 }
 
-// shown reports whether a version was ever proven: a runtime was ready with it, or an operator approved one of its
-// waves.
+// shown reports whether a version was ever proven: a runtime was ready with it, or an operator approved a wave of a
+// rollout to this version.
 func (w *world) shown(version string) bool {
 	if version == "1.0.0" {
 		return true

@@ -7,9 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// RecordedGates returns the decisions according to the Rollouts' current statuses. The Round that wrote these
-// statuses made the same decisions. followers can contain only some of the runtimes, such as the runtimes of one
-// shard.
+// RecordedGates returns the decisions that follow from the Rollouts' current statuses. The Round that wrote these
+// statuses made the same decisions. followers can contain only some of the runtimes, such as the runtimes of one shard.
 func RecordedGates(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -34,8 +33,8 @@ func RecordedGates(
 	return gates
 }
 
-// recordedStep returns the decisions according to a Rollout's current status. Unlike Plan, it does not compute a next
-// status.
+// recordedStep returns the decisions that follow from a Rollout's current status. Unlike Plan, it does not compute a
+// next status.
 func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, input PlanInput) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, input)
 	if CheckCourse(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {

@@ -19,13 +19,13 @@ type Announcement struct {
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
-	// Rollouts that these objects require. State is empty while publishing has stopped because of a Git commit, so that
-	// shards of program versions without the field Held also stop.
+	// Rollouts that these objects require. State is empty while publishing has stopped because of a Git commit. Shards
+	// that run an older program version without the field Held then stop, too.
 	State string `json:"state"`
 	// Held is the reason why publishing has stopped, or empty. While it is set, shards only renew bundles.
 	Held string `json:"held,omitempty"`
-	// Number identifies the announcement and increases with each of a planner's announcements. All processes write the
-	// number that they have read to their heartbeats.
+	// Number identifies the announcement. It increases with each announcement of a planner. Each process writes the
+	// last number that it has read to its heartbeat.
 	Number int64 `json:"number,omitempty"`
 	// Commit is the applied Git commit, or zero if the planner does not follow a repository.
 	Commit Commit `json:"commit,omitzero"`
@@ -33,7 +33,7 @@ type Announcement struct {
 	Active bool `json:"active,omitempty"`
 }
 
-// Commit describes the Git commit from which the control plane's objects were applied.
+// Commit describes the Git commit that the control plane's objects were applied from.
 type Commit struct {
 	// Repository and Hash identify the commit. They are empty if no commit has been applied yet.
 	Repository string `json:"repository,omitempty"`

@@ -50,7 +50,7 @@ func (a Approvals) Encode() (data []byte, digest string, err error) {
 	return data, digestOf(data), nil
 }
 
-// CheckApprovals returns an error if data, the encoded approvals, does not have this digest from the planner's
+// CheckApprovals returns an error if the encoded approvals in data do not match the digest in the planner's
 // announcement.
 func CheckApprovals(data []byte, digest string) error {
 	if digestOf(data) != digest {
@@ -59,7 +59,7 @@ func CheckApprovals(data []byte, digest string) error {
 	return nil
 }
 
-// DecodeApprovals parses the result of Encode. Empty data contains no approvals.
+// DecodeApprovals parses the result of Encode. For empty data, it returns an empty Approvals.
 func DecodeApprovals(data []byte) (a Approvals, err error) {
 	if len(data) == 0 {
 		return Approvals{}, nil

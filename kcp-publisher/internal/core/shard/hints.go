@@ -45,8 +45,8 @@ func (w *Waiting) Add(runtime string) {
 // heartbeats, and a ConfigMap can be at most 1 MiB.
 const maxAllHintsBytes = 512 << 10
 
-// MessageBytes returns the maximum size of one message if each of n processes has this number of messages in the
-// ConfigMap.
+// MessageBytes returns the maximum size of one message. It assumes that each of n processes has the given number of
+// messages in the ConfigMap.
 func MessageBytes(n, messages int) int { return maxAllHintsBytes / max(n*messages, 1) }
 
 // Take removes and returns the runtimes of the next message, oldest first. It returns only as many runtimes as fit into
@@ -71,8 +71,8 @@ func KeptHints(all []Hints, after time.Time) []Hints {
 	return slices.DeleteFunc(slices.Clone(all), func(h Hints) bool { return h.Number <= after.UnixNano() })
 }
 
-// NewHints decodes messages and returns the runtimes in those that are newer than the message with the number last. It
-// ignores invalid messages and runtime IDs. newest is the number of the newest message, but at least last.
+// NewHints decodes messages. It returns the runtimes in the messages that are newer than the message with the number
+// last. It ignores invalid messages and runtime IDs. newest is the number of the newest message, but at least last.
 func NewHints(text string, last int64) (runtimes []string, newest int64) {
 	newest = last
 	var all []Hints

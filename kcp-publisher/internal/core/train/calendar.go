@@ -9,8 +9,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar contains the times at which promotions are not allowed. Its times are in a time zone with daylight saving
-// time, unlike those of maintenance windows, which have a UTC offset.
+// calendar contains the times at which promotions are not allowed. The times are in a time zone with daylight saving
+// time. Maintenance windows have a UTC offset instead.
 type calendar struct {
 	zone       *time.Location
 	closedDays [7]bool
@@ -95,7 +95,7 @@ func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	first, last = at, at
 	_, offset := at.Zone()
 	// If the offset never changes before or after this time, start or end is zero. The loop then does not change the
-	// result for it.
+	// result.
 	for _, neighbor := range []time.Time{start.Add(-time.Second), end} {
 		_, other := neighbor.In(c.zone).Zone()
 		again := at.Add(time.Duration(offset-other) * time.Second)

@@ -79,7 +79,8 @@ func (c *chain) keepCounts(entry *fleet.TrainVersion) {
 }
 
 // planPosition decides whether the version in channel i is promoted to the next channel. It either adds the promotion
-// to out or sets the reason for waiting in entry, the version's status entry. after is the entry of the next channel.
+// to out or sets the reason for waiting in entry, the version's status entry. The parameter after is the entry of the
+// next channel.
 func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -133,7 +134,7 @@ func (p Promotion) dueMessage() string {
 }
 
 // finalReasons returns the reasons why the version will not be promoted to the next channel. They stay valid until an
-// operator changes a channel. to is the name of the next channel.
+// operator changes a channel. The parameter to is the name of the next channel.
 func (c *chain) finalReasons(entry *fleet.TrainVersion, to string) []waitCondition {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
@@ -202,7 +203,8 @@ func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, count
 	return waits
 }
 
-// holdReason returns the reason why a ModuleTemplate holds its version. held is false if it does not.
+// holdReason returns the reason why a ModuleTemplate stops the promotion of its version. held is false if the
+// ModuleTemplate does not stop the promotion.
 func holdReason(t *v1beta2.ModuleTemplate) (why string, held bool) {
 	if why, held = t.Annotations[v1beta2.AnnotationHoldPromotion]; held {
 		return why, true
@@ -289,8 +291,8 @@ func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.T
 	}
 }
 
-// busyCondition returns a condition if the next channel has an active Rollout or a pending promotion. Otherwise,
-// frequent new versions would replace each other before any of them reaches the last channel.
+// busyCondition returns a condition if the next channel has an active Rollout or a pending promotion. Without this
+// condition, frequent new versions would replace each other before any of them reaches the last channel.
 func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondition {
 	if newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.IsFinished(newest.Status.State) {

@@ -18,8 +18,8 @@ type Fleet map[rollout.Track]Counts
 type Counts struct {
 	// Version is the version that the channel offers.
 	Version string
-	// Ready counts the runtimes that are not silent and report the module as ready in Version. Failed counts the runtimes
-	// that report an error for the module in Version.
+	// Ready counts the runtimes that are not silent and report the module as ready in Version. Failed counts the
+	// runtimes that report an error for the module in Version.
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version of the module or does not contain the module.
 	Behind int32
@@ -93,8 +93,9 @@ func (c *chain) failedChecksMessage(entry *fleet.TrainVersion, counts Counts) st
 	return ""
 }
 
-// channelCounts returns the numbers of runtimes that follow the channel in entry. known is false if some runtimes are
-// not known yet, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
+// channelCounts returns the numbers of runtimes that follow the channel in entry. The result known is false if some
+// runtimes are not known yet, or if the numbers are for another version. For a channel without runtimes, all numbers
+// are zero.
 func (c *chain) channelCounts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false

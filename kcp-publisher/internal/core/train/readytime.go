@@ -11,7 +11,8 @@ import (
 // leastRuntimes returns the number of runtimes that must be ready with the version of a channel.
 func leastRuntimes(channel *fleet.TrainChannel) int32 { return max(channel.MinRuntimes, 1) }
 
-// readyStart returns the time from which the waiting time of a version counts. Pauses have moved it forward.
+// readyStart returns the start of a version's waiting time. Each pause has moved the start forward by the length of the
+// pause.
 func readyStart(entry *fleet.TrainVersion) time.Time {
 	if entry.ReadySince != nil && entry.ReadySince.After(entry.Since.Time) {
 		return entry.ReadySince.Time
@@ -19,12 +20,12 @@ func readyStart(entry *fleet.TrainVersion) time.Time {
 	return entry.Since.Time
 }
 
-// measureReadyTime pauses the waiting time of a version while too few of its runtimes are ready. enough is true if
-// enough runtimes are known to be ready. When a pause ends, the start of the waiting time moves forward by the length
-// of the pause, so that the status does not change during a pause or between two pauses.
+// measureReadyTime pauses the waiting time of a version while too few of its runtimes are ready. The parameter enough
+// is true if the required number of runtimes is known to be ready. When a pause ends, the start of the waiting time
+// moves forward by the length of the pause. Therefore, the status does not change during a pause or between two pauses.
 //
-// A pause begins at a full second before now and moves the start to a full second after now, so that a version is never
-// promoted too early.
+// The start of a pause is rounded down to a full second. The new start of the waiting time is rounded up. Therefore, a
+// version is never promoted too early.
 func (c *chain) measureReadyTime(entry *fleet.TrainVersion, enough bool) {
 	had := c.recordedVersion(entry.Channel)
 	if had == nil || had.Version != entry.Version {

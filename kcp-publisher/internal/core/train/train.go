@@ -46,8 +46,8 @@ type Promotion struct {
 	Meta string `json:"meta"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// PreviousVersion is the version of the channel in To before the promotion. Version is its version after the
-	// promotion.
+	// PreviousVersion is the version of the channel in To before the promotion. Version is the channel's version after
+	// the promotion.
 	PreviousVersion string `json:"had"`
 	Version         string `json:"version"`
 	// ByCommand is true if the publisher does not promote the version itself, and an operator must run `kcp-publisher
@@ -236,8 +236,8 @@ func (w *inputIndex) selectedModules(policy *fleet.PromotionPolicy) []string {
 	return all
 }
 
-// promotingPolicy returns the name of the first policy that promotes a module to a channel. to is the name of the
-// channel.
+// promotingPolicy returns the name of the first policy that promotes a module to a channel. The parameter to is the
+// name of the channel.
 func (w *inputIndex) promotingPolicy(module, to string) string {
 	for _, p := range w.policies {
 		if len(p.Spec.Modules) > 0 && !slices.Contains(p.Spec.Modules, module) {

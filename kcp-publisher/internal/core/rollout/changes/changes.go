@@ -24,9 +24,9 @@ func Start(r *fleet.Rollout) []Change {
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// Between returns the Changes to emit if a Rollout's status changes from before to after. Changes are emitted
-// for a new state, for each started wave, for each wave whose runtimes have proved that the version works, and for each
-// check that failed in more runtimes without exceeding maxFailures.
+// Between returns the Changes to emit if a Rollout's status changes from before to after. Changes are emitted for a new
+// state, for each started wave, and for each wave whose runtimes have proved that the version works. A Change is also
+// emitted for each check that failed in more runtimes without exceeding maxFailures.
 func Between(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {
