@@ -90,24 +90,24 @@ type Options struct {
 }
 
 // Agent reconciles one runtime. The controller has a single worker, and only this worker accesses the fields, unless a
-// field documents otherwise.
+// field's comment states otherwise.
 type Agent struct {
 	Options
 	watches *watch.Watches
-	// memory contains the facts that a round passes to the next round.
+	// memory contains the facts that one round passes to the next.
 	memory round.Memory
-	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. The Trigger
-	// starts that reconciliation.
+	// notified is true if the next reconciliation must poll the registry without waiting for memory.NextPoll. The
+	// Trigger starts that reconciliation.
 	notified atomic.Bool
 	// logged contains the last log line about each subject, such as a registry outage. The agent logs a line only if it
 	// differs from the last line about the subject. waiting contains the reason for each upgrade that waits for a
 	// maintenance window. notImported contains the error for each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo
-	// imports is the running import from the import folder, if one is running.
+	// imports runs the imports from the import folder in the background.
 	imports      background[[]importer.FileResult]
 	delivery     delivery
 	twinDetector twinDetector
-	// sequence is the sequence number of the last report, which this process or the agent's previous process sent.
+	// sequence is the sequence number of the last report that this process or the agent's previous process sent.
 	// hasResumed is true after this process has read the previous process's number.
 	sequence   int64
 	hasResumed bool
@@ -140,7 +140,7 @@ type Agent struct {
 	proving
 }
 
-// Subjects of log lines, the keys of Agent.logged.
+// Keys of Agent.logged. Each key is a subject of log lines.
 const (
 	loggedOutage      = "registry"
 	loggedRound       = "round"
@@ -213,8 +213,8 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
-// getKyma returns the runtime's Kyma, or nil if it does not exist. The Kyma's module versions come from the annotation
-// with pinned versions.
+// getKyma returns the runtime's Kyma, or nil if it does not exist. The module versions in its spec come from the
+// annotation with pinned versions.
 func (a *Agent) getKyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)

@@ -47,7 +47,7 @@ func (c *changeLog) recordDefinition() {
 	c.definitions = true
 }
 
-// recordLost records blobs that can be missing or damaged.
+// recordLost records blobs that may be missing or damaged.
 func (c *changeLog) recordLost(blobs []digest.Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *changeLog) recordContent(d digest.Digest, change contentChange) {
 	c.contents[d] = known
 }
 
-// recordSecret records a changed Secret. It returns true if the change must start a reconciliation.
+// recordSecret records a changed or deleted Secret. It returns true if the change must start a reconciliation.
 func (c *changeLog) recordSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

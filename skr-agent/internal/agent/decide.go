@@ -35,15 +35,15 @@ func (a *Agent) reportInterval() time.Duration {
 
 // delivery is the result of the last attempt to send a report.
 type delivery struct {
-	// content is the last sent report's content. It is empty before the first report.
+	// content is the content of the last sent report. It is empty before the first report.
 	content string
 	// attemptedAt is the time of the last attempt. failed is true if this attempt failed.
 	attemptedAt time.Time
 	failed      bool
 }
 
-// isNeeded reports whether to send a report now: its content changed, or the report interval has passed. After a
-// failed attempt, it returns false until the poll interval has passed.
+// isNeeded returns true if the agent must send a report now, because the content changed or the report interval has
+// passed. After a failed attempt, it returns false until the poll interval has passed.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.failed && now.Before(d.attemptedAt.Add(pollInterval)) {
 		return false
@@ -62,7 +62,7 @@ func (d delivery) afterAttempt(content string, now time.Time, err error) deliver
 // keyFacts contains the facts that decide whether the agent enrolls its key again.
 type keyFacts struct {
 	thumbprint string
-	// current is the last accepted bundle, or nil. refused are the newer bundles that the agent refused.
+	// current is the last accepted bundle, or nil. refused contains the newer bundles that the agent refused.
 	current *bundle.Bundle
 	refused []bundle.RefusedBundle
 	// isReassigned is true if an operator assigned the runtime again with a new bootstrap Secret.
@@ -91,7 +91,8 @@ func (k keyFacts) mustEnroll() bool {
 		slices.ContainsFunc(k.refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// enrollmentProblem returns the reason why the control plane cannot verify the agent's reports, and otherwise "".
+// enrollmentProblem returns the reason why the control plane cannot verify the agent's reports. It returns "" if the
+// control plane can verify them.
 func enrollmentProblem(
 	p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time,
 ) string {
@@ -112,8 +113,8 @@ func enrollmentProblem(
 	)
 }
 
-// EnrollmentProblem returns the reason why the control plane cannot verify reports that are signed with this key, and
-// otherwise "".
+// EnrollmentProblem returns the reason why the control plane cannot verify reports that are signed with this key. It
+// returns "" if the control plane can verify them.
 func EnrollmentProblem(
 	current bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {

@@ -16,16 +16,15 @@ const (
 	// often appears some time after the module's state has changed. For example, a Pod reports only after some seconds
 	// that its image cannot be pulled. Each further delay is twice as long.
 	firstDetailsDelay = 15 * time.Second
-	// detailsInterval is the maximum time after which the agent reads a module's details again. Each read can cause a
-	// report.
+	// detailsInterval is the maximum time between two reads of a module's details. Each read can cause a report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that one
-	// call reads.
+	// detailsTimeout limits the duration of one call to inspectModules. maxInspected limits the number of modules that
+	// one call reads.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
 
-// inspectedDetails contains a module's details as last read.
+// inspectedDetails contains the last read details of a module.
 type inspectedDetails struct {
 	state   string // the module's state when the details were read
 	readAt  time.Time
@@ -42,7 +41,8 @@ func (k inspectedDetails) dueAt(isReady bool) time.Time {
 }
 
 // inspectModules returns the details of modules, with the Manifest's name as the key. It also returns the delay until
-// the agent must read details again, or zero. Only a bundle's signed settings can request details.
+// the agent must read details again, or zero if no further read is necessary. Only a bundle's signed settings can
+// request details.
 func (a *Agent) inspectModules(
 	ctx context.Context, manifests []v1beta2.Manifest,
 ) (all map[string]*bundle.ModuleDetails, delay time.Duration) {

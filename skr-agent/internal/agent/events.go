@@ -20,12 +20,13 @@ const outageEvents = 5 * time.Minute
 type outage struct {
 	// reason is the first error in the current outage. It is empty if the registry is available.
 	reason string
-	// eventAt is when the last Event about an outage was emitted. hasEvent means that the current outage has an Event.
+	// eventAt is the time of the last Event about an outage. hasEvent is true if an Event was emitted for the current
+	// outage.
 	eventAt  time.Time
 	hasEvent bool
 }
 
-// update returns the state after a registry poll that ended with err, and whether to emit an Event.
+// update returns the state after a registry poll that ended with err. It also reports whether to emit an Event.
 func (o outage) update(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.reason == "":

@@ -15,8 +15,7 @@ import (
 // polls again when it ends.
 const importTimeSlice = 2 * time.Second
 
-// importFiles imports the files in the import folder into the agent's registry or OCI layout, from which the agent
-// polls bundles.
+// importFiles imports the files in the import folder into the registry or OCI layout that the agent polls.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	target := importer.Importer{
 		Target: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,

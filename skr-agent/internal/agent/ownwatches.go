@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// watchOwnObjects watches the CRDs for the agent's kinds and the agent's Secrets.
+// watchOwnObjects watches the agent's Secrets, and the CRDs for the agent's kinds.
 func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, eventDelay) }
 	crds := schema.GroupVersionResource{
@@ -39,8 +39,8 @@ func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, 
 }
 
 // watchSecrets watches the Secrets in the agent's namespace. If the agent is not allowed to watch all of them, it
-// watches only the Secrets with its state and its enrollment. It then detects lost content when a module needs the
-// content.
+// watches only the bootstrap Secret and the Secrets with its state. In this case, it detects lost content only when a
+// module needs the content.
 func (a *Agent) watchSecrets(ctx context.Context, client metadata.Interface, wake func()) error {
 	own := []string{BootstrapSecret, pull.StateSecret, objects.MemorySecret}
 	names := []string{""}

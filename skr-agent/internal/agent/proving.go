@@ -29,7 +29,7 @@ type proving struct {
 	restorer *objects.Restorer
 	store    *contentstore.Store
 	accounts guard.Accounts
-	// logged contains the last log line of each failure.
+	// logged contains the last log line about each failure.
 	logged logonce.Memo
 	// checksRestored is true after the saved check results were read.
 	checksRestored bool

@@ -40,7 +40,7 @@ func (a *Agent) notify() {
 // Trigger makes an Agent reconcile immediately. It is safe for concurrent use.
 type Trigger chan event.GenericEvent
 
-// NewTrigger returns a Trigger without a request.
+// NewTrigger returns a Trigger without a pending request.
 func NewTrigger() Trigger { return make(Trigger, 1) }
 
 // Request requests an immediate reconciliation. It does not block.

@@ -19,7 +19,7 @@ func listManifests(ctx context.Context, api client.Client) ([]v1beta2.Manifest, 
 	return manifests.Items, nil
 }
 
-// templateGenerations returns the runtime's ModuleTemplate generations, by name.
+// templateGenerations returns the generation of each ModuleTemplate in the runtime, by name.
 func templateGenerations(ctx context.Context, api client.Client) (map[string]int64, error) {
 	var templates v1beta2.ModuleTemplateList
 	if err := api.List(ctx, &templates, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {

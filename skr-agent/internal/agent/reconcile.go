@@ -194,8 +194,8 @@ func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[s
 	return max(gate.OpensAt.Sub(a.Puller.CurrentTime()), time.Millisecond)
 }
 
-// writeSecrets writes the sealed Secrets in the last accepted bundle. If again is true, it also compares Secrets that
-// it has written before.
+// writeSecrets writes the sealed Secrets in the last accepted bundle. If again is true, it also checks Secrets that it
+// has already written.
 func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	before := bundle.ReportedSecrets{}
 	if a.secrets != nil {
@@ -211,7 +211,7 @@ func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Pred
 	}
 }
 
-// recordRemoved logs lifecycle-manager's removed objects and emits an Event.
+// recordRemoved logs the lifecycle-manager objects that were removed from the runtime, and emits an Event.
 func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
 	if len(removed) == a.loggedLeftovers {
 		return

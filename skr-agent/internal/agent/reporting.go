@@ -18,7 +18,8 @@ import (
 )
 
 // sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
-// report after the next poll. It returns the delay until the agent must read module details again, or zero.
+// report after the next poll. It returns the delay until the agent must read module details again, or zero if no
+// further read is necessary.
 func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) (delay time.Duration) {
 	facts.Details, delay = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
@@ -133,8 +134,8 @@ func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {
 	return nil
 }
 
-// checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent.
-// polled is true after a poll.
+// checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent. polled
+// is true if the call is part of a poll. Only such calls count toward the confirmation of this agent.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.Instance == "" {
 		return

@@ -41,7 +41,7 @@ type restoration struct {
 	documentsError error
 	// definitions are the CRDs for the agent's kinds.
 	definitions objects.Definitions
-	// hasStarted is true after the agent read the state of the previous process.
+	// hasStarted is true after the agent has read the state of the previous process.
 	hasStarted atomic.Bool
 }
 

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The controllers wait for their kinds. If the agent did not restore the CRDs while it starts, it would hang.
+// The controllers wait until the API server serves their kinds. If the agent did not restore the CRDs while it starts,
+// it would hang.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

@@ -28,7 +28,7 @@ type contentState struct {
 	// polled is true if the agent polled the registry during the running fetch. Content that was missing before the
 	// poll can then be available.
 	polled bool
-	// keptDigests is the set of digests that the last prune did not delete. needsPrune is true if content was stored
+	// keptDigests is the set of blobs that the last prune did not delete. needsPrune is true if content was stored
 	// after that prune.
 	keptDigests map[digest.Digest]bool
 	needsPrune  bool

@@ -22,13 +22,13 @@ func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollI
 type twinDetector struct {
 	// ownReport is the digest of the last report that this agent sent. It is empty before the first report.
 	ownReport digest.Digest
-	// confirmations counts the polls that found ownReport in the registry. confirmedAt is when the last counted poll or
-	// the first report happened.
+	// confirmations counts the polls that found ownReport in the registry. confirmedAt is the time of the last counted
+	// poll. Before the first counted poll, it is the time of the first report.
 	confirmations int
 	confirmedAt   time.Time
 	// foundUnknownReporter is true if, at the start of this agent, the newest report in the registry came from an agent
-	// that is unknown in this cluster. This agent accepts no newer bundle until it is confirmed, because a copy may have
-	// removed modules while this cluster's agents were down.
+	// that is unknown in this cluster. This agent accepts no newer bundle until it is confirmed, because a copy of the
+	// cluster may have removed modules while this cluster's agents were down.
 	foundUnknownReporter bool
 	// twin is the second agent's instance ID. It stays set until the agent restarts. Until then, the agent accepts no
 	// newer bundle, which could be for the other cluster.
@@ -43,8 +43,9 @@ func (t *twinDetector) holdsBundles() bool {
 	return t.twin != "" || t.foundUnknownReporter && !t.isConfirmed()
 }
 
-// recordStart examines the last report in the registry before this agent's first report. reporter and sequence are from
-// the last report that an agent in this cluster sent. reporter is empty if it is unknown.
+// recordStart examines the newest report in the registry before this agent sends its first report. reporter and
+// sequence are the sender and the sequence of the last report from this cluster. reporter is empty if the sender is
+// unknown.
 func (t *twinDetector) recordStart(last bundle.AcceptedReport, reporter string, sequence int64) {
 	t.foundUnknownReporter = reporter != "" && last.Instance != "" && last.Instance != reporter &&
 		last.Sequence > sequence

@@ -87,7 +87,7 @@ func (a *Agent) watchImage(ctx context.Context) error {
 	}
 }
 
-// watchImageInterval is watchImage's interval after the deadline.
+// watchImageInterval is the interval between watchImage's checks after the deadline.
 const watchImageInterval = 30 * time.Second
 
 // agentImage returns the agent's image in the settings. If the settings contain a mirror for its registry, the image

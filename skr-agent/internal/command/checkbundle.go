@@ -74,8 +74,8 @@ func checkBundle(ctx context.Context, puller *pull.Puller, restored error, s age
 	return append(findings, enrollmentFinding(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unreadablePart names a part of the agent's state that could not be read, or "" if all parts were read. If a part is
-// missing, the check could accept a bundle that the agent refuses.
+// unreadablePart returns the name of a part of the agent's state that could not be read, or "" if all parts were read.
+// If a part is missing, the check could accept a bundle that the agent refuses.
 func (s agentState) unreadablePart(restored error) string {
 	switch {
 	case s.thumbprint == "":

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
 
-// checksUser is the ServiceAccount for the checks of modules that the agent installs with its own permissions.
+// checksUser is the ServiceAccount that runs a module's checks if the agent installs the module with its own
+// permissions.
 const checksUser = "system:serviceaccount:" + v1beta2.RuntimeNamespace + ":" + guard.AgentName + "-checks"
 
 // newChecks returns the runner for module checks.

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// An agent with all permissions must not lend them to checks.
+// The agent can have all permissions, but checks must not use them.
 func TestChecksNeverHaveTheAgentsPermissions(t *testing.T) {
 	const modules, keda = "system:serviceaccount:kyma-system:modules", "system:serviceaccount:keda:installer"
 	for name, c := range map[string]struct {

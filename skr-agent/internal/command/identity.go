@@ -53,7 +53,7 @@ type bootstrap struct {
 	secret map[string][]byte
 }
 
-// readBootstrap reads settings from flags, and settings without a flag from the bootstrap Secret.
+// readBootstrap reads settings from flags. Settings without a flag come from the bootstrap Secret.
 func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (bootstrap, error) {
 	var secret corev1.Secret
 	err := reader.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: bootstrapSecret}, &secret)

@@ -96,7 +96,8 @@ func importOne(
 	return target.Import(ctx, paths)
 }
 
-// progressStep is the number of bytes after which an import prints a progress line, because a large file takes minutes.
+// progressStep is the number of bytes between two progress lines. An import prints its progress, because a large file
+// takes minutes.
 const progressStep = 64 << 20
 
 // printProgress returns a function that adds up processed bytes and prints a line after each progressStep.

@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// prepared contains the state that the agent reads from the runtime before its controllers exist.
+// prepared contains the state that the agent reads from the runtime before it creates its controllers.
 type prepared struct {
 	// deployment is nil if --deployment is not set.
 	deployment *upgrade.Deployment

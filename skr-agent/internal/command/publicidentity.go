@@ -16,9 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// identitySecret contains the runtime's ID and the agent's public key. Its readers can verify the agent's signatures
-// without permission to read the private key. The public key is in a Secret, because the agent's role and the
-// protection policy cover Secrets with this prefix.
+// identitySecret contains the runtime's ID and the agent's public key. A user who can read it can verify the agent's
+// signatures without permission to read the private key. The public key is in a Secret, because the agent's role and
+// the protection policy cover Secrets with this prefix.
 const (
 	identitySecret = "skr-agent-identity"
 	fieldPublic    = "agent.pub"

@@ -115,15 +115,16 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// bundleLocation is the repository with a bundle that the command verify reads. place is the fleet's registry or
-// folder, or nil if the reference does not belong to a fleet.
+// bundleLocation is the location of the bundle that the command verify reads. place is the fleet's registry or folder,
+// or nil if the reference does not belong to a fleet.
 type bundleLocation struct {
 	place      store.Store
 	repository store.Reader
 	reference  string
 }
 
-// locate opens a reference's repository. The default is the runtime's newest bundle.
+// locate opens a reference's repository. If the reference is a prefix or layout without a repository, locate selects
+// the runtime's newest bundle.
 func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (bundleLocation, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref

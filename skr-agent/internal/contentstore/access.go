@@ -19,12 +19,12 @@ type secrets interface {
 	// listAll and listBlob return metadata. digestLabel is the value of the label with the digest.
 	listAll(ctx context.Context) ([]metav1.PartialObjectMetadata, error)
 	listBlob(ctx context.Context, digestLabel string) ([]metav1.PartialObjectMetadata, error)
-	// create sets the resource version of the Secret. create and delete return the name in the cluster.
+	// create sets the Secret's resource version. create and delete return the Secret's name in the cluster.
 	create(ctx context.Context, secret *corev1.Secret) (stored string, err error)
 	delete(ctx context.Context, name string) (stored string, err error)
 }
 
-// access selects the implementation of secrets by the agent's permissions.
+// access selects the implementation of secrets that the agent's permissions allow.
 type access struct {
 	reader    client.Reader
 	writer    client.Writer
@@ -68,8 +68,8 @@ func (a *access) choose(ctx context.Context) secrets {
 	return a.chosen
 }
 
-// check requests another review if err is Forbidden. A quota also causes this error, so the review can have the same
-// result.
+// check requests another permission review if err is Forbidden. A quota also causes this error, so the review can have
+// the same result.
 func (a *access) check(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
@@ -128,7 +128,7 @@ func (b byName) delete(ctx context.Context, name string) (stored string, err err
 	return name, b.writer.Delete(ctx, secret)
 }
 
-// eitherName reads Secrets by name, or from a slot if the name does not exist. Only readers use it.
+// eitherName reads Secrets by name, or from a slot if the name does not exist. Only stores from NewReader use it.
 type eitherName struct {
 	byName
 	slots *slots

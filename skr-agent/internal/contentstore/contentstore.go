@@ -55,7 +55,8 @@ type Store struct {
 	written   versions
 }
 
-// New returns a store in a namespace's Secrets. The reader must not be cached, because it would cache all Secrets.
+// New returns a store that uses the Secrets in a namespace. The reader must not have a cache, which would contain all
+// Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{namespace: namespace, access: access{reader: reader, writer: writer, namespace: namespace}}
 }
@@ -119,8 +120,8 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes a blob's chunks and, if it has several, its index. If a write fails, put deletes the chunks, because
-// incomplete blobs would use up the quota.
+// put writes a blob's chunks. If the blob has several chunks, put also writes its index. If a write fails, put deletes
+// the chunks, because incomplete blobs would use up the quota.
 func (s *Store) put(
 	ctx context.Context, d digest.Digest, data []byte, writeSecret func(context.Context, *corev1.Secret) error,
 ) error {
@@ -271,7 +272,7 @@ func isComplete(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// BlobDigest returns the blob's digest from a Secret's annotations, or "" for other Secrets.
+// BlobDigest returns the blob's digest from a Secret's annotations, or "" if they do not contain a digest.
 func BlobDigest(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }

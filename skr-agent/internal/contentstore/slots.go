@@ -41,16 +41,16 @@ func listSlotNames() []string {
 func SlotNames() []string { return slices.Clone(slotNames) }
 
 // slots stores Secrets with a fixed set of names, because RBAC cannot grant access to names that contain a digest. An
-// annotation on a slot contains the name that byName would use. Reads are requests for single slots, because a role
-// with names does not allow lists.
+// annotation on a slot contains the name that byName would use. Each slot is read with a separate request, because a
+// role with resource names does not allow list requests.
 type slots struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
 
 	mu sync.Mutex // guards the fields below
-	// used contains the slots that exist or that are being written, by the name of the slot. The metadata contains the
-	// names that byName uses.
+	// used contains the slots that exist or that are being written, by slot name. The name in the metadata is the name
+	// that byName would use.
 	used map[string]metav1.PartialObjectMetadata
 	// isScanned is true after the first scan.
 	isScanned bool
@@ -76,9 +76,9 @@ func (s *slots) get(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// find returns the slot with the given name. The first call scans all slots. Later calls do not scan again, so they can
-// miss content that another process has written since the scan. Therefore, the agent lists all content before it
-// fetches any.
+// find returns the slot that contains the Secret with the given name. The first call scans all slots. Later calls do
+// not scan again, so they can miss content that another process has written since the scan. Therefore, the agent lists
+// all content before it fetches any.
 func (s *slots) find(ctx context.Context, name string) (string, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return "", err
@@ -117,7 +117,7 @@ func (s *slots) listAll(ctx context.Context) ([]metav1.PartialObjectMetadata, er
 	return s.known(func(metav1.PartialObjectMetadata) bool { return true }), nil
 }
 
-// listBlob rereads the metadata of the known slots that have a digest's label.
+// listBlob rereads and returns the metadata of the known slots with the given digest label.
 func (s *slots) listBlob(ctx context.Context, digestLabel string) ([]metav1.PartialObjectMetadata, error) {
 	if err := s.scanOnce(ctx); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (s *slots) create(ctx context.Context, secret *corev1.Secret) (stored strin
 	}
 }
 
-// reserve returns a free slot, and marks it as used by a name.
+// reserve returns a free slot, and marks it as used by the Secret with the given name.
 func (s *slots) reserve(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *slots) delete(ctx context.Context, name string) (stored string, err err
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: slot}}
 	err = s.writer.Delete(ctx, secret, client.Preconditions{UID: &uid})
 	if apierrors.IsConflict(err) {
-		// Another process has replaced the slot's content, so the Secret with this name does not exist.
+		// Another process has replaced the slot's content, so the Secret with this name no longer exists.
 		return "", s.refresh(ctx, slot)
 	}
 	if client.IgnoreNotFound(err) != nil {

@@ -37,7 +37,7 @@ func agentRole(t *testing.T) *rbacv1.Role {
 	return &role
 }
 
-// The role must contain all slots, and no permission for Secrets without a name except create.
+// The role must contain all slots. Its only permission for Secrets without a name must be create.
 func TestRoleListsTheNamesOfTheAgentsSecrets(t *testing.T) {
 	var slots []string
 	for _, rule := range agentRole(t).Rules {

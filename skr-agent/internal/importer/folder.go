@@ -36,7 +36,8 @@ type FileResult struct {
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
 // Import imports new files. It skips files that changed since the previous call, because they can be incomplete copies.
-// It imports a refused file again only if the reason for the refusal can end, such as missing content or a wrong clock.
+// It imports a refused file again only if the reason for the refusal can disappear, such as missing content or a wrong
+// clock.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, error) {
 	settled, err := f.listSettled()
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// verifyImages verifies the signed list of images in a file. It refuses the file if it contains an image that is not in
-// the list.
+// verifyImages verifies the signed list of images in a file. It refuses a file with an image that is not in the list.
 func (i Importer) verifyImages(
 	ctx context.Context, file *airgap.File, root trust.Root, found *verifiedContent, missing *missingBlobs,
 ) error {
@@ -81,8 +80,8 @@ func readImageList(
 	return verified, list, nil
 }
 
-// imageBlobs returns an image's blobs that the file contains. Each blob comes before the manifests that refer to it.
-// imageBlobs adds the blobs that exist neither in the file nor at the target to missing.
+// imageBlobs returns an image's blobs that the file contains. Each blob comes before the manifests that refer to it. If
+// a blob exists neither in the file nor at the target, imageBlobs adds it to missing.
 func (i Importer) imageBlobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {

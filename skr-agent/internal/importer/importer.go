@@ -60,7 +60,7 @@ type ImportedBundle struct {
 	Runtime  string        `json:"runtime"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// PreviousSequence is the sequence of the replaced bundle. 0 if no bundle was replaced.
+	// PreviousSequence is the sequence of the replaced bundle. It is 0 if no bundle was replaced.
 	PreviousSequence int64 `json:"before"`
 }
 
@@ -99,7 +99,7 @@ type verifiedContent struct {
 	images  []bundle.CarriedImage
 	list    *airgap.Reference
 	// listPredicate is the predicate of the signed image list. keptImages contains the images whose tag must not
-	// change, because an imported newer list for another runtime contains them.
+	// change, because a newer list, which was imported for another runtime, contains them.
 	listPredicate bundle.CarriedPredicate
 	keptImages    map[string]bool
 	// contents are the module content blobs in the file.
@@ -161,8 +161,8 @@ func refuseMalformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot returns the newest root of trust that can be verified from the pinned root, using the versions at the
-// target and in the file.
+// followRoot returns the newest root of trust that can be verified from the pinned root. It uses the root versions at
+// the target and in the file.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *verifiedContent) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
@@ -228,8 +228,8 @@ func (i Importer) verifyBundle(
 	return verifiedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// newSource returns a source for a bundle's documents. It reads a document from the file, or from the target if the
-// file does not contain it.
+// newSource returns a source for a bundle's documents. The source reads a document from the file, or from the target if
+// the file does not contain it.
 func (i Importer) newSource(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {

@@ -268,7 +268,7 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 	}
 }
 
-// newSenderLike returns a sender with the same keys and without exports.
+// newSenderLike returns a sender that has the same keys and has not exported a file yet.
 func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
 }
@@ -411,7 +411,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	whole(t, i, "keda", "nats", "istio")
 }
 
-// A client that can write to the folder can create any number of names.
+// A client that can write to the folder can create files with any number of different names.
 func TestFolderForgetsDeletedFiles(t *testing.T) {
 	i := newSender(t).importer(filepath.Join(t.TempDir(), "target"))
 	folder := &Folder{Dir: t.TempDir()}

@@ -86,8 +86,8 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *v
 	return nil
 }
 
-// compareLists adds the images that a newer imported list contains to found.keptImages. retagged contains the images
-// whose tag this import would change.
+// compareLists adds an image in retagged to found.keptImages if a newer imported list contains the image. retagged
+// contains the images whose tag this import would change.
 func (i Importer) compareLists(
 	ctx context.Context, root trust.Root, retagged map[string]bool, found *verifiedContent,
 ) error {

@@ -56,7 +56,7 @@ func oldestRoot(ctx context.Context, repository store.Reader, location string) (
 	return root, nil
 }
 
-// rootVersions returns the root of trust versions in a repository's tags, sorted.
+// rootVersions returns the sorted versions of the root of trust in a repository's tags.
 func rootVersions(tags []string) []int64 {
 	var versions []int64
 	for _, tag := range tags {

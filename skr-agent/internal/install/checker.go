@@ -36,7 +36,7 @@ type checker struct {
 	fieldManager string
 }
 
-// check checks a plan before the installer writes any of its objects. problem is the reason why the plan must not be
+// check reviews a plan before the installer writes any of its objects. problem is the reason why the plan must not be
 // applied. rights is the result of reviewing the module account's permissions.
 func (c *checker) check(
 	ctx context.Context, m *v1beta2.Manifest, p *planning.Plan,
@@ -125,9 +125,10 @@ type foreignSearch struct {
 	mu      sync.Mutex // guards foreign, left, and the plan's fields Unread and Absent
 	plan    *planning.Plan
 	foreign []string
-	// left contains objects that the module moves to another module and that have another owner.
+	// left contains the objects that are moving to another module and already have a different owner. The value is the
+	// other module.
 	left map[guard.Key]string
-	// isLeft reports whether the module leaves an object that has another owner.
+	// isLeft reports whether the installed module is moving an object to another module.
 	isLeft func(guard.Key) bool
 }
 
@@ -166,7 +167,7 @@ type ownerCheck struct {
 	before       object.Keys // the module's inventory
 	plan         *planning.Plan
 	fieldManager string
-	// isAbandoned reports whether the module that owns the object does not need it anymore.
+	// isAbandoned reports whether the module that owns an object does not need the object anymore.
 	isAbandoned func(guard.Key, *metav1.PartialObjectMetadata) bool
 }
 
@@ -195,7 +196,7 @@ func (c ownerCheck) acceptsDefaultCR(live *metav1.PartialObjectMetadata) bool {
 }
 
 // foreignObjects returns a problem if existing objects in a plan do not belong to the module. Objects in an installed
-// module's inventory belong to it.
+// module's inventory belong to the module.
 func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	by, before, whole := c.planner.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
 	others, err := c.planner.otherManifests(ctx, m)

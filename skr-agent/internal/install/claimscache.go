@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// claimsCache contains the claims of the Manifests' requested versions.
+// claimsCache contains the objects and declared moves in the content of each Manifest's requested version.
 type claimsCache struct {
 	mu     sync.Mutex // guards byName
 	byName map[types.NamespacedName]cachedClaims

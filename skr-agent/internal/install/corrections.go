@@ -32,7 +32,7 @@ func (s streak) isOver(now time.Time) bool {
 	return now.Sub(s.last) > max(time.Minute, 2*time.Second<<min(s.count, 10))
 }
 
-// count records corrections to objects and removes series that are over.
+// count adds the corrected objects to their series, and removes series that are over.
 func (c *corrections) count(corrected []guard.Key, now time.Time) {
 	if *c == nil {
 		*c = corrections{}

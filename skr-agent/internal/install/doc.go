@@ -18,7 +18,7 @@
 // checker, dryRunner, applier and deleter. The type remover runs a removal. The type observer reads the objects for the
 // status, the type reporter writes the status, and the type ledger writes the record.
 //
-// Function nextStep and the packages planning, readiness, outcome and guard decide, and are pure. Package account sends
-// the requests for a module's account, package drift watches the applied objects, and package rendering renders
-// content.
+// Function nextStep and the packages planning, readiness, outcome and guard make the decisions, and are pure. Package
+// account sends the requests for a module's account, package drift watches the applied objects, and package rendering
+// renders content.
 package install

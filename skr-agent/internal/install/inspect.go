@@ -149,7 +149,7 @@ func (n *inspection) addFailing(ctx context.Context, o readiness.Observation, as
 	}
 }
 
-// addExplanation adds an object's conditions to found. It also adds the object's Events, if Events are requested.
+// addExplanation adds an object's conditions and Events to found, if Events are requested.
 func (n *inspection) addExplanation(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
 	if n.isWanted(bundle.DetailEvents) {
 		found.Conditions, found.Events = failedConditions(o), n.listEvents(ctx, o)

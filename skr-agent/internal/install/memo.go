@@ -29,19 +29,18 @@ import (
 // memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checkedGeneration is the Manifest's generation when all objects were last compared, and checkedAt is when they
-	// were compared. checkedGeneration is 0 before the first comparison.
+	// checkedGeneration is the Manifest's generation at the last comparison of all objects, and checkedAt is the time
+	// of this comparison. checkedGeneration is 0 before the first comparison.
 	checkedGeneration int64
 	checkedAt         time.Time
 	// images is the value of AnnotationImages at the last comparison.
 	images string
 	// values is the value of AnnotationValues at the last comparison.
 	values string
-	// inherited is the digest of the objects that the module inherited from lifecycle-manager, from the Manifest's
-	// record at the last comparison.
+	// inherited is the value of the field Inherited in the Manifest's record at the last comparison.
 	inherited string
-	// pendingGeneration is the generation that is not ready yet. pendingSince is when it was first checked, and checks
-	// is how often it was checked.
+	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
+	// checks is the number of its checks.
 	pendingGeneration int64
 	pendingSince      time.Time
 	checks            int
@@ -50,14 +49,14 @@ type memo struct {
 	heldReason string
 	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
-	// them. handOverAgain is the delay until these objects are checked again. handOverSince is when the wait started,
+	// them. handOverAgain is the delay until these objects are checked again. handOverSince is the start of the wait,
 	// or zero if the other modules only wait for their upgrade.
 	handingOver   string
 	handOverAgain time.Duration
 	handOverSince time.Time
-	// partners identifies the Manifests of the modules with which the content moved objects at the last comparison.
-	// partnerModules contains these modules' names. pendingMoves is the status message about moves that wait for these
-	// modules.
+	// partners identifies the Manifests of the module's partners at the last comparison. The partners are the modules
+	// that the content moves objects to or from. partnerModules contains their names. pendingMoves is the status
+	// message about moves that wait for the partners.
 	partners       string
 	partnerModules []string
 	pendingMoves   string
@@ -65,15 +64,15 @@ type memo struct {
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome for the last refused content. refusedContent identifies the content. retry is when to try
-	// again.
+	// refused is the outcome for the last refused content. refusedContent identifies the content. retry is the time of
+	// the next attempt.
 	refused        *outcome.Outcome
 	refusedContent string
 	retry          time.Time
 	// immutable contains the objects in the refused content that differ from the live objects in immutable fields.
 	immutable object.Keys
 	// keptVersion identifies the last applied version, whose drift the agent corrects while a newer version is refused.
-	// keptAt is when the agent last compared all of this version's objects.
+	// keptAt is the time of the last comparison of all objects in this version.
 	keptVersion string
 	keptAt      time.Time
 	// hasBegun is true if the agent has started to apply a new version. recordFailed is true if the API server rejected
@@ -81,9 +80,9 @@ type memo struct {
 	hasBegun, recordFailed bool
 	// corrections contains the recent drift corrections for each object.
 	corrections corrections
-	// readyVersions contains the resource version at which each object was last found ready.
+	// readyVersions contains the resource version that each object had when it was last ready.
 	readyVersions map[guard.Key]string
-	// cachedObjects contains the last read copies of the default CR and objects that were not ready.
+	// cachedObjects contains the last read copies of the default CR, and of objects that were not ready.
 	cachedObjects map[guard.Key]*unstructured.Unstructured
 	// freshObjects contains objects from the API server's responses in the current reconciliation.
 	freshObjects map[guard.Key]*unstructured.Unstructured
@@ -92,7 +91,8 @@ type memo struct {
 	// deniedReads contains the API server's error for each missing permission to read other owners' objects. The key is
 	// the effect of the missing permission.
 	deniedReads map[string]string
-	// failingSince is when the first of several successive reconciliations failed, or zero.
+	// failingSince is the time of the first failure in a series of failed reconciliations. It is zero if the last
+	// reconciliation succeeded.
 	failingSince time.Time
 	// lastVersion is the Manifest's last resourceVersion that this process read or wrote.
 	lastVersion string
@@ -107,12 +107,12 @@ func (k *memo) forgetReady(p planning.Plan) {
 	}
 }
 
-// handover is the result of searching for new owners for objects that a module does not need anymore.
+// handover is the result of the search for new owners of objects that a module does not need anymore.
 type handover struct {
 	// deletable contains the objects that the module can delete now.
 	deletable []v1beta2.Resource
-	// waitReason is the reason to wait if other modules must take over some of the objects first, or "". recheckAfter
-	// is the delay until the next check.
+	// waitReason is the reason to wait if other modules must take over some of the objects first. It is "" if the
+	// module does not have to wait. recheckAfter is the delay until the next check.
 	waitReason   string
 	recheckAfter time.Duration
 	// isScheduled is true if the other modules only wait for their upgrade, for example for a maintenance window.
@@ -157,8 +157,8 @@ func (k *memo) recordRefusal(m *v1beta2.Manifest, out outcome.Outcome, now time.
 	k.refused, k.refusedContent, k.retry, k.immutable = &out, requestKey(m), now.Add(out.Again), immutable
 }
 
-// dropRefusal drops the recorded refusal if its cause may be gone: an object whose immutable fields the refused version
-// changes was changed or deleted.
+// dropRefusal drops the recorded refusal if one of the objects in k.immutable was changed or deleted. The cause of the
+// refusal may then be gone.
 func (k *memo) dropRefusal(changed object.Keys) {
 	for o := range changed {
 		if k.immutable.Has(o) {
@@ -325,8 +325,7 @@ func (s *memos) forget(name types.NamespacedName) {
 	delete(s.byName, name)
 }
 
-// The agent reads these objects, which belong to other owners, with its own account. The values describe the effect of
-// a missing permission.
+// Effects of a missing permission to read objects of other owners. The agent reads these objects with its own account.
 const (
 	readAutoscalers    = "the agent reverts the replicas that an autoscaler sets"
 	readStorageClasses = "a PersistentVolumeClaim that waits for its first Pod counts as not ready"

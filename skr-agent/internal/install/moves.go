@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// The annotations moves-to and moves-from declare a move between two modules whose new versions reach the runtime with
-// different bundles. Both versions contain the object, and the two requested versions decide which module owns it. The
-// other module's plan does not contain the object. The order in which the versions arrive has no effect.
+// The annotations moves-to and moves-from declare that an object moves between two modules whose new versions reach the
+// runtime with different bundles. Both versions contain the object, and the two requested versions decide which module
+// owns it. The other module's plan does not contain the object. The order in which the versions arrive has no effect.
 
 // content returns a Manifest's plan without the objects that its module leaves to other modules. current is the
 // Manifest that the caller reconciles, or nil. It replaces the cached copy of that Manifest, which can be outdated.
@@ -89,8 +89,8 @@ func (pl *planner) describePartners(partners []*v1beta2.Manifest) string {
 	return text
 }
 
-// partnersChanged reports whether the Manifests of the modules with which a module moves objects have changed since the
-// module's last comparison.
+// partnersChanged reports whether the Manifests of a module's partners have changed since the module's last comparison.
+// The partners are the modules that the module moves objects to or from.
 func (pl *planner) partnersChanged(ctx context.Context, m *v1beta2.Manifest, known *memo) (bool, error) {
 	if len(known.partnerModules) == 0 {
 		return false, nil
@@ -126,8 +126,8 @@ func (pl *planner) claimsOf(
 	return claims, nil
 }
 
-// takenObjects returns the objects that the requested version of other can take over from m. isMissing is true if the
-// content of this version is missing.
+// takenObjects returns the objects that another module's requested version can take over from m's module. isMissing is
+// true if the content of this version is missing.
 func (pl *planner) takenObjects(
 	ctx context.Context, m, other *v1beta2.Manifest, isInstalled bool, dropped []v1beta2.Resource,
 ) (wants object.Keys, isMissing bool, err error) {
@@ -178,8 +178,8 @@ func (pl *planner) claimsInput(m *v1beta2.Manifest) string {
 	return planning.Input(m, pl.owner(m)) + " " + planning.WantedDigest(m)
 }
 
-// wantedObjects returns the requested version's objects, with its default CR. problem is the reason why the content
-// cannot be rendered or installed. current is the Manifest that the caller reconciles.
+// wantedObjects returns the requested version's objects, including its default CR. problem is the reason why the
+// content cannot be rendered or installed. current is the Manifest that the caller reconciles.
 func (pl *planner) wantedObjects(
 	ctx context.Context, m, current *v1beta2.Manifest,
 ) (wants object.Keys, problem *outcome.Finding, err error) {

@@ -106,8 +106,8 @@ func (pl *planner) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMeta
 
 // handOverInterval is the first interval between checks for objects that another module must take over. The interval
 // increases up to unwrittenInterval while the other module is being installed. It is always unwrittenInterval while the
-// cluster does not request the other module's new version, for example because that module waits for its maintenance
-// window.
+// other module's Manifest in the cluster does not request the new version yet, for example because that module waits
+// for its maintenance window.
 const (
 	handOverInterval  = time.Second
 	unwrittenInterval = time.Minute
@@ -117,8 +117,8 @@ const (
 type newOwner struct {
 	// name is the module's name in messages.
 	name string
-	// isUnwritten is true if the cluster does not request the module's new version yet. isMissing is true if the new
-	// version's content is missing.
+	// isUnwritten is true if the module's Manifest in the cluster does not request the new version yet. isMissing is
+	// true if the new version's content is missing.
 	isUnwritten, isMissing bool
 }
 
@@ -144,8 +144,8 @@ func (pl *planner) newOwners(
 		}
 		for _, r := range dropped {
 			k := object.KeyOf(r)
-			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and the other
-			// module creates it again.
+			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and
+			// the other module creates it again.
 			if _, known := takers[k]; known || !isInstalled && object.Intercepts(k.GroupKind()) {
 				continue
 			}

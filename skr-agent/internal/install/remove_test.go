@@ -92,7 +92,7 @@ func TestModuleBecomesUnmanagedOnlyByASignedRecord(t *testing.T) {
 	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-// The agent refuses two modules that contain the same object and webhook as module owner.
+// The agent refuses two modules that contain a ConfigMap or an admission policy of the module named owner.
 func TestRefusedModuleDoesNotBlockRemovalOfOtherModules(t *testing.T) {
 	w := newWorld(t)
 	const (

@@ -156,7 +156,7 @@ func (rm *remover) unblock(
 	return nil
 }
 
-// upgradeLeaving upgrades a module while its removal is blocked. Only the newer version's operator may be able to
+// upgradeLeaving upgrades a module while its removal is blocked. In some cases, only the newer version's operator can
 // remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
 func (rm *remover) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome) error {
 	if known.checkedGeneration == m.Generation {

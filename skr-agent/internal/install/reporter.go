@@ -39,9 +39,9 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// patchStatus patches the Manifest's status with the changes from before to m. Another client can remove entries from
-// the inventory before the patch, and the response then lacks these entries. m keeps them, so that the agent restores
-// them.
+// patchStatus patches the Manifest's status. The parameter before is the Manifest without the changes in m. Another
+// client can remove entries from the inventory before the patch. The response then lacks these entries. m keeps them,
+// so that the agent restores them.
 func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest) error {
 	inventory := m.Status.Synced
 	err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before))
@@ -50,8 +50,8 @@ func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest
 }
 
 // restoreInventory adds lost objects to the inventory in the status. An object is lost if another client removed it
-// from the inventory, or if the agent failed to write the inventory. Removing the module deletes only objects in the
-// inventory.
+// from the inventory, or if the agent failed to write the inventory. A later removal of the module deletes only objects
+// in the inventory.
 func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, lost []v1beta2.Resource) error {
 	if len(lost) == 0 {
 		return nil

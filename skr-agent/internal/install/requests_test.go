@@ -78,7 +78,7 @@ func (c *requestCount) take(t *testing.T, what string) int {
 	return sum
 }
 
-// applied returns the number of objects that the installer applied since the last call of take.
+// applied returns the number of objects that the installer applied since the last call to take.
 func (c *requestCount) applied() (sum int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

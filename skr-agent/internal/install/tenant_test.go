@@ -230,7 +230,8 @@ func (w *world) createChartFiles(files ...string) {
 	}
 }
 
-// Otherwise, a client with the agent's token could change the Deployment so that it mounts other programs' Secrets.
+// Without this restriction, a client with the agent's token could change the Deployment so that it mounts other
+// programs' Secrets.
 func TestAgentChangesOnlyTheImageOfItsDeployment(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -225,7 +225,7 @@ func (w *world) remove(name string) {
 	require.NoError(w, w.client.Delete(w.Context(), m))
 }
 
-// records changes the record of a Manifest, as package objects does.
+// records modifies a Manifest's record in the same way as package objects.
 func (w *world) records(name string, change func(*record.Record)) {
 	w.Helper()
 	book := record.Store{Signer: w.options.Signer}

@@ -1,5 +1,6 @@
-// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, its documents' source,
-// the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed check.
+// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of the
+// bundle's documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the
+// failed check.
 //
 // The agent and the commands `verify` and `import` call the function Open, so they accept the same bundles. The package
 // has no state and does not write.
@@ -125,8 +126,8 @@ type reader struct {
 	cause            error // first missing document's error
 }
 
-// readDocument calls read for a document of the bundle. If the document is missing, readDocument records it and returns
-// nil. It returns all other errors.
+// readDocument calls the function read for a document of the bundle. If the document is missing, readDocument records
+// it and returns nil. It returns all other errors.
 func (r *reader) readDocument(d ocispec.Descriptor, name string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
 		slices.ContainsFunc(r.missingDocuments, func(m MissingDocument) bool { return m.Descriptor.Digest == d.Digest }) {

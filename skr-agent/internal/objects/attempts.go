@@ -23,8 +23,8 @@ type Failure struct {
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's removed
-	// objects.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed contains the lifecycle-manager
+	// objects that were removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 }
@@ -38,8 +38,8 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts records the objects that could not be written. Each has its own backoff, so that an object that the API
-// server rejects does not block the others. The agent writes a new bundle's objects without a delay.
+// attempts records the objects that could not be written. Each object has its own backoff, so that an object that the
+// API server rejects does not block the others. The agent writes a new bundle's objects without a delay.
 type attempts struct {
 	failed map[string]*attempt
 	// bundle is the current bundle's digest. seen contains the bundle's objects.
@@ -68,7 +68,7 @@ func (a *attempts) startBundle(bundle string, now time.Time) {
 	a.bundle, a.now, a.seen = bundle, now, map[string]bool{}
 }
 
-// try calls write for an object. It does nothing while the object is in backoff after a failed write.
+// try calls the function write for an object. It does nothing while the object is in backoff after a failed write.
 func (a *attempts) try(kind, name, module string, write func() error) {
 	object := kind + "/" + name
 	a.seen[object] = true

@@ -52,7 +52,7 @@ func (s *Syncer) syncCatalog(ctx context.Context, catalog bundle.Catalog) {
 	}
 }
 
-// syncEntry writes one catalog entry. spec points to object's spec.
+// syncEntry writes one catalog entry. spec points to the spec of object.
 func (s *Syncer) syncEntry(
 	ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string,
 ) error {

@@ -68,8 +68,8 @@ func (m agentMemory) restoredKyma(labels, annotations map[string]string) *v1beta
 // does nothing for later bundles, or if another client wrote the spec. seededGeneration is the generation after the
 // last such update, or 0.
 //
-// The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the modules
-// requested in the first report would differ from the modules that the bundle installs.
+// The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the modules that
+// the first report requests would differ from the modules that the bundle installs.
 func updateSeededKyma(kyma *v1beta2.Kyma, b *bundle.Bundle, seededGeneration int64) {
 	// The generation shows changes that managedFields do not show, such as a module that a client removed.
 	unchanged := kyma.Generation == 1 || kyma.Generation == seededGeneration

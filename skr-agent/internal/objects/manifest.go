@@ -92,7 +92,7 @@ func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error
 	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
 }
 
-// updateRemoved updates the Manifest for a module that is being removed, see updateBeforeRemoval.
+// updateRemoved updates the Manifest for a module that is being removed (see updateBeforeRemoval).
 func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
@@ -186,8 +186,8 @@ func (s *Syncer) deleteUnmanaged(ctx context.Context, manifest *v1beta2.Manifest
 // Without this record, the agent keeps the module's objects when the Manifest is deleted.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
 	r := s.Records.Read(m)
-	// After the deletion of an unmanaged module's Manifest has begun, the agent is already releasing the module's objects.
-	// A later bundle cannot make the agent delete them.
+	// After the deletion of an unmanaged module's Manifest has begun, the agent is already releasing the module's
+	// objects. A later bundle cannot make the agent delete them.
 	if r.Removal == m.UID && (r.Unmanaged == unmanaged || r.Unmanaged && !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}

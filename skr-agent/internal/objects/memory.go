@@ -35,7 +35,7 @@ type savedManifest struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Revision is the Manifest record's highest known revision.
+	// Revision is the highest known revision of the Manifest's record.
 	Revision int64 `json:"revision,omitempty"`
 	// RemovalUID is the UID of a Manifest whose removal the bundle requests. It is empty for other Manifests.
 	RemovalUID types.UID `json:"leaving,omitempty"`
@@ -117,7 +117,7 @@ func (m agentMemory) findManifest(name string) *savedManifest {
 	return nil
 }
 
-// withRemoval returns a copy of the memory with this RemovalUID for a Manifest.
+// withRemoval returns a copy of the memory in which a Manifest has the given RemovalUID.
 func (m agentMemory) withRemoval(name string, uid types.UID) agentMemory {
 	next := agentMemory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.findManifest(name); known != nil {
@@ -164,7 +164,8 @@ func isRemovedBy(b *bundle.Bundle, m savedManifest) bool {
 	return b.Statement.Predicate.Deleting || slices.Contains(b.Statement.Predicate.Removals, m.manifest().Module())
 }
 
-// manifest returns the Manifest without its inventory. It shares the labels, annotations and spec with the copy.
+// manifest returns the Manifest without its inventory. The result shares its labels, annotations and spec with the
+// saved copy.
 func (r *savedManifest) manifest() *v1beta2.Manifest {
 	return &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{

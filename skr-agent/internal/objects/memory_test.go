@@ -308,7 +308,7 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	}
 }
 
-// full is a client that fails to create Secrets, as with an exceeded quota.
+// full is a client that fails to create Secrets, as if a quota were exceeded.
 type full struct{ client.Client }
 
 func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {

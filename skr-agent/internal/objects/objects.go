@@ -31,8 +31,8 @@ type Syncer struct {
 	Secrets *secrets.Reconciler
 	// Restorer records the Manifests that a bundle removes. If nil, they are not recorded.
 	Restorer *Restorer
-	// Records reads and writes the record in each Manifest's annotation, which describes the agent's work on the Manifest.
-	// The installer removes a module only if Records signed the removal in the record.
+	// Records reads and writes the Manifests' records. A record is an annotation that describes the agent's work on the
+	// Manifest. The installer removes a module only if Records signed the removal in the record.
 	Records record.Store
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error
@@ -42,8 +42,8 @@ type Syncer struct {
 	labels   appliedLabels
 	takeover takeover.Phases
 
-	// seededGeneration is the runtime Kyma's generation after the agent last changed its spec. 0 if this process has
-	// not changed it.
+	// seededGeneration is the runtime Kyma's generation after the agent last changed its spec. It is 0 if this process
+	// has not changed the spec.
 	seededGeneration int64
 	progress
 }
@@ -217,7 +217,7 @@ func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 // labelInterval is the interval between checks of the namespace's labels, which the agent does not watch.
 const labelInterval = time.Minute
 
-// appliedLabels contains the labels that the agent last set on its namespace, and when it set them.
+// appliedLabels contains the labels that the agent last set on its namespace, and the time when it set them.
 type appliedLabels struct {
 	labels    map[string]string
 	changedAt time.Time

@@ -1,8 +1,8 @@
-// Package prove runs module checks after the modules became ready. Its input is the modules with their checks. Its
+// Package prove runs module checks after the modules have become ready. Its input is the modules with their checks. Its
 // output is the results for the report, and records of the measurements that the agent saves.
 //
-// A single timer starts the next measurement. Checks run concurrently, so that a slow endpoint does not delay
-// other checks.
+// A single timer starts the next measurement. Checks run concurrently, so that a slow endpoint does not delay other
+// checks.
 package prove
 
 import (
@@ -22,7 +22,8 @@ const (
 	// workers limits concurrent measurements for all modules together. workersPerModule limits them for one module, so
 	// that a module with slow checks does not delay other modules.
 	workers, workersPerModule = 8, 2
-	// roundingInterval is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
+	// roundingInterval is the resolution of measurement times. Times are rounded up, so that many checks cause few
+	// wake-ups.
 	roundingInterval = time.Second
 	// measureBeforeTimeout limits the time for measurements before an upgrade.
 	measureBeforeTimeout = 30 * time.Second
@@ -33,7 +34,7 @@ const (
 // Target is a version of a module and the checks to measure for it.
 type Target struct {
 	Module, Version string
-	// User is the account that installs the module. Empty for the agent's own account.
+	// User is the account that installs the module. It is empty for the agent's own account.
 	User string
 	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
@@ -48,8 +49,8 @@ type Target struct {
 type Options struct {
 	// Measure runs a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
-	// ValueBefore returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
-	// values.
+	// ValueBefore returns the value of a check before an upgrade, for comparison. It returns "" if the check does not
+	// compare values.
 	ValueBefore func(context.Context, Target, checks.Definition) string
 	// OnChange is called after a check's result changed.
 	OnChange func()

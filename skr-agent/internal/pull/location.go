@@ -71,8 +71,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// shareCredentials lets requests to the current and the announced location's hosts use the configured registry host's
-// credentials. It skips hosts that have their own credentials.
+// shareCredentials allows requests to the hosts of the current and the announced location to use the credentials for
+// the configured registry's host. It skips hosts that have their own credentials.
 func (p *Puller) shareCredentials() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")

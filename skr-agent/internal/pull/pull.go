@@ -325,7 +325,8 @@ func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// dropRefusals drops the recorded bundle refusals or, if ofRoots is true, root of trust refusals.
+// dropRefusals drops the recorded refusals of bundles. If ofRoots is true, it drops the recorded refusals of roots of
+// trust instead.
 func (p *Puller) dropRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots

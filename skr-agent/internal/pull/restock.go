@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// VerifyContents verifies stored blobs. It deletes damaged blobs and returns damaged and missing blobs' digests.
+// VerifyContents verifies stored blobs. It deletes damaged blobs and returns the digests of damaged and missing blobs.
 func (p *Puller) VerifyContents(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)

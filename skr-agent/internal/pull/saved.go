@@ -56,7 +56,7 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // SaveReported saves a sent report's sequence and sender in StateSecret, because the registry can be restored from an
 // older copy. It does not write other state, because another agent replica may have accepted a bundle. It sends no
-// request if StateSecret already contains the sender and a sequence less than maxUnsavedTime behind.
+// request if StateSecret already contains the sender and a sequence that is less than maxUnsavedTime behind.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {
@@ -146,7 +146,7 @@ func (p *Puller) restoreMinimum(state map[string][]byte) error {
 	return err
 }
 
-// Save writes the complete state to the Secret, from which the next process restores it.
+// Save writes the complete state to the Secret. The next process restores the state from this Secret.
 func (p *Puller) Save(ctx context.Context) error {
 	if p.Preview {
 		return nil

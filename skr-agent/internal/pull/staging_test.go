@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// counting counts requests to the API server.
+// counting is a client that counts its requests to the API server.
 type counting struct {
 	client.Client
 	lists, gets, creates, updates, deletes atomic.Int64

@@ -211,7 +211,7 @@ func (w *world) publishRoot(change func(draft *trust.RootDraft)) {
 	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 }
 
-// signed changes the statement of the next bundle, signs it and pushes it.
+// signed signs and pushes the next bundle. The function change modifies the bundle's statement first.
 func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
 	documents, err := bundle.NewDocuments(

@@ -31,8 +31,8 @@ var former = []string{
 }
 
 // readFormer returns the record in version 0.1.0's annotations. Only the applied version has a signature. The inherited
-// objects are accepted only together with a signed applied version, because any client could otherwise write them. A
-// removal must be recorded again, because a bundle still requests it.
+// objects are accepted only together with a signed applied version, because any client could otherwise write them.
+// readFormer ignores a removal. If a bundle still requests the removal, the agent records it again.
 func (b Store) readFormer(m *v1beta2.Manifest) Record {
 	r := readFormerUnverified(m)
 	r.Removal = ""

@@ -12,14 +12,14 @@ import (
 // access to a Manifest's status could remove entries, and the agent would not delete these objects. It is safe for
 // concurrent use. A nil Inventories is empty.
 //
-// Since the last write, the agent can have deleted objects in an inventory or given them to another module. That is
-// safe, because the agent deletes only objects with their module's annotations.
+// Since the last write, the agent can have deleted objects in an inventory or given them to another module. Such
+// outdated entries are safe, because the agent deletes only objects with their module's annotations.
 type Inventories struct {
 	mu     sync.Mutex // guards byName
 	byName map[types.NamespacedName][]v1beta2.Resource
 }
 
-// NewInventories returns an Inventories without inventories.
+// NewInventories returns empty Inventories.
 func NewInventories() *Inventories {
 	return &Inventories{byName: map[types.NamespacedName][]v1beta2.Resource{}}
 }

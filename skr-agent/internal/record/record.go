@@ -41,10 +41,11 @@ type Record struct {
 	// Inherited is a digest of the objects that the module inherited from lifecycle-manager. These objects are in the
 	// Manifest's inventory, and the agent accepts lifecycle-manager's ownership annotations on them.
 	Inherited string `json:"inherited,omitempty"`
-	// Removal is the Manifest's UID if a bundle requests the removal of the Manifest's module. If a Manifest without this
-	// value is deleted, its module stays installed and the agent restores the Manifest.
+	// Removal is the Manifest's UID if a bundle requests the removal of the Manifest's module. If a Manifest without
+	// this value is deleted, its module stays installed and the agent restores the Manifest.
 	Removal types.UID `json:"removal,omitempty"`
-	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps the module's objects.
+	// Unmanaged is true if Removal is set because the module becomes unmanaged. The agent then keeps the module's
+	// objects.
 	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Restoring is true on a restored Manifest until its inventory is complete again. The installer waits until then.
 	Restoring bool `json:"restoring,omitempty"`
@@ -94,7 +95,7 @@ type AppliedVersion struct {
 	// applied.
 	ImagesOmitted bool `json:"imagesLeftOut,omitempty"`
 	// InProgress is the Digest of a different version that the agent has started to apply. From then on, the agent does
-	// not correct drift from this version.
+	// not correct drift from the applied version.
 	InProgress string `json:"begun,omitempty"`
 	// Unconfirmed is true if the version is from a record without the agent's signature. The agent reports such a
 	// version, but does not correct its drift.
@@ -142,7 +143,7 @@ func RunningVersion(m *v1beta2.Manifest) string {
 
 // signedRecord is the JSON in the annotation: a record and its signature.
 type signedRecord struct {
-	// Signature is the signature over the record and the revision with the agent's key, in base64.
+	// Signature is the signature of the record and the revision, in base64. It is made with the agent's key.
 	Signature string `json:"signature,omitempty"`
 	// Revision increases with each change to the record.
 	Revision int64 `json:"revision,omitempty"`

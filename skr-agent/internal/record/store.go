@@ -114,8 +114,8 @@ func (b Store) Set(m *v1beta2.Manifest, r Record) error {
 const maxUpdates = 4
 
 // Update changes a Manifest's record in the cluster and in m, with one request. It sends no request if the record stays
-// the same. Several parts of the agent write records, so writing an outdated copy fails. Update then reads the Manifest
-// again through the reader `uncached` and retries. If `uncached` is nil, it returns the conflict.
+// the same. Several parts of the agent write records, so m can be outdated. Writing an outdated copy fails. Update then
+// reads the Manifest again through the reader `uncached` and retries. If `uncached` is nil, it returns the conflict.
 func (b Store) Update(
 	ctx context.Context, c client.Client, uncached client.Reader, m *v1beta2.Manifest, change func(*Record),
 	options ...client.PatchOption,
@@ -187,14 +187,14 @@ type Revisions struct {
 }
 
 // revision is a revision of a record. version is the resource version of the Manifest that contained the revision, or
-// empty if it is unknown. A cached Manifest with a resource version older than this can have an older record, because
-// caches are delayed.
+// empty if it is unknown. A cached Manifest with an older resource version can have an older record, because caches are
+// delayed.
 type revision struct {
 	number  int64
 	version string
 }
 
-// NewRevisions returns a Revisions without records.
+// NewRevisions returns empty Revisions.
 func NewRevisions() *Revisions { return &Revisions{highest: map[types.NamespacedName]revision{}} }
 
 func keyOf(m *v1beta2.Manifest) types.NamespacedName {

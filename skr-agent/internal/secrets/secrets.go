@@ -23,7 +23,7 @@ import (
 
 // Reconciler reconciles the Secrets in one runtime. It is not safe for concurrent use.
 type Reconciler struct {
-	// Client must not be cached, because a cache would contain all Secrets in the cluster.
+	// Client must not have a cache, which would contain all Secrets in the cluster.
 	Client   client.Client
 	Runtime  string
 	Identity *age.X25519Identity

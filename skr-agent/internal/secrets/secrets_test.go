@@ -33,7 +33,7 @@ func login() bundle.RuntimeSecret {
 	}
 }
 
-// written returns the agent's Secret login with a later change.
+// written returns the Secret login as the agent writes it, with an additional change.
 func written(change func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -22,13 +22,13 @@ func ManagedFieldsAfterTakeover(
 
 func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
 
-// TakeFields transfers the fields that lifecycle-manager owns in an object to another field manager.
+// TakeFields makes another field manager the owner of the fields that lifecycle-manager owns in an object.
 func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// ReturnFields transfers the fields that a field manager applied to an object to lifecycle-manager. It also removes the
-// annotation owned-by. It changes only the given object, not the cluster.
+// ReturnFields makes lifecycle-manager the owner of the fields that another field manager applied to an object. It also
+// removes the annotation owned-by. It changes only the given object, not the cluster.
 func ReturnFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -51,15 +51,15 @@ func ReleaseDefaultCR() []byte {
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
 }
 
-// transferFields transfers the fields that the agent owns in an object to another field manager. If to is empty, it
-// only removes the agent's ownership.
+// transferFields makes another field manager the owner of the fields that the agent owns in an object. If to is empty,
+// transferFields only removes the agent's ownership.
 func (w Writer) transferFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields transfers the fields that some field managers own in an object to another field manager. If to is empty,
-// no manager owns the fields afterwards. moveFields returns a conflict if another client changed the object at the same
-// time.
+// moveFields makes another field manager the owner of an object's fields that the given field managers own. If to is
+// empty, no manager owns the fields afterwards. moveFields returns a conflict if another client changed the object at
+// the same time.
 func moveFields(
 	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {

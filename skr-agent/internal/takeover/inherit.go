@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Inherit adds the objects that lifecycle-manager installed to a Manifest's inventory, once for each list of inherited
-// objects. The installer does not reconcile the Manifest until Inherit is complete.
+// Inherit adds inherited objects, which lifecycle-manager installed, to a Manifest's inventory. It adds each list of
+// inherited objects only once. The installer does not reconcile the Manifest until Inherit is complete.
 //
 // Inherit can be interrupted and called again. Its last write changes the Manifest's record, so that the installer
 // continues.

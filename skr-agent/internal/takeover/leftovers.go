@@ -60,8 +60,8 @@ func isLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// kymaAnnotations returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the name
-// of the control plane's Kyma.
+// kymaAnnotations returns the names of the runtime Kyma's annotations that lifecycle-manager sets to the name of the
+// control plane's Kyma.
 func kymaAnnotations(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

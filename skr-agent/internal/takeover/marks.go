@@ -31,8 +31,9 @@ func isCreatedByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// KymasAnnotation returns the annotation v1beta2.AnnotationKymas for a runtime: the current and former Kymas in the
-// control plane to which the runtime belongs. It is empty for bundles from publishers before 0.1.0.
+// KymasAnnotation returns the value of the annotation v1beta2.AnnotationKymas for a runtime. The value contains the
+// names of the runtime's current and former Kymas in the control plane. It is empty for bundles from publishers before
+// 0.1.0.
 func KymasAnnotation(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {

@@ -36,8 +36,8 @@ type Writer struct {
 	Client, Uncached client.Client
 	// Records writes the Manifests' signed records.
 	Records record.Store
-	// Try calls write for an object. It does nothing while the object is in backoff after a failed write. HasFailures
-	// reports whether any write for the current bundle failed.
+	// Try calls the function write for an object. It does nothing while the object is in backoff after a failed write.
+	// HasFailures reports whether any write for the current bundle failed.
 	Try         func(kind, name, module string, write func() error)
 	HasFailures func() bool
 	Patch       func(ctx context.Context, before, after client.Object, kind string) error

@@ -17,7 +17,8 @@ type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are the values of Phases' fields CompletedBundle and Removed.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed contains the lifecycle-manager
+	// objects that were removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// ContentErrors contains the error for each module with missing content.
@@ -58,8 +59,8 @@ func ReportProgress(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
-// ReleasedModules returns the modules that are unmanaged because the bundle returns the runtime to lifecycle-manager,
-// with their versions. It omits the modules in reported.
+// ReleasedModules returns the names and versions of the modules that are unmanaged because the bundle returns the
+// runtime to lifecycle-manager. It omits the modules in reported.
 func ReleasedModules(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
 	if !ReleasesRuntime(facts.Bundle) {
 		return nil
@@ -85,7 +86,8 @@ func unfinishedReason(facts Facts) string {
 	return "the phase is in progress"
 }
 
-// RemoveConditions removes the conditions that only lifecycle-manager updates from the runtime Kyma's status.
+// RemoveConditions removes conditions from the runtime Kyma's status if only lifecycle-manager updates them. It does
+// nothing outside of the takeover phase clean.
 func RemoveConditions(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return

@@ -1,5 +1,5 @@
-// Package watch reports changes to objects in the runtime to the control plane. Its input is the last accepted bundle's
-// watchers. Its output is the changed objects for the report.
+// Package watch detects changes to objects in the runtime. The agent reports these changes to the control plane. Its
+// input is the last accepted bundle's watchers. Its output is the changed objects for the report.
 //
 // Each watcher has one watch with at most maxObjects objects. A watch stores a name and a fingerprint for each object.
 // It does not report the objects that exist at its start. If an object gains or loses the watched labels, the watch
@@ -231,8 +231,8 @@ func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflect
 	}
 }
 
-// recordChange calls record, which records a change that a watch observed, unless the watch has stopped. The first
-// pending change makes the agent reconcile.
+// recordChange calls the function record to record a change that a watch observed. It does nothing if the watch has
+// stopped. The first pending change starts a reconciliation.
 func (w *Watches) recordChange(one *watch, record func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.isOverLimit {

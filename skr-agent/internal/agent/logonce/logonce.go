@@ -1,4 +1,4 @@
-// Package logonce records the last log line of each subject. Callers use it to log a persistent state only once.
+// Package logonce records the last log line about each subject. Callers use it to log a persistent state only once.
 package logonce
 
 import (
@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Memo contains the last log text of each subject. The zero value is empty. It is not safe for concurrent use.
+// Memo contains the last log text about each subject. The zero value is empty. It is not safe for concurrent use.
 type Memo struct{ lastTexts map[string]string }
 
 // Update sets the text of a subject and reports whether the text changed. An empty text removes the subject.

@@ -113,7 +113,8 @@ func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 100, Cap: 2 * time.Minute}
 }
 
-// connect opens a connection and reads events until the connection ends. It returns the error that ended it.
+// connect opens a connection and reads events until the connection ends. It returns the reason why the connection
+// ended.
 func (s *Subscription) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -95,7 +95,7 @@ func TestAgentFindsTheReplicaForItsRuntime(t *testing.T) {
 		}
 		return sends(ctx, time.Hour), nil
 	})
-	// If the intervals increased, this many attempts would take half an hour.
+	// With increasing intervals, this many attempts would take half an hour.
 	if len(polls) == 0 || polls[0] > 2*maxSearches*searchPause {
 		t.Errorf("the agent polled after %v, want a connection after %d attempts", polls, maxSearches)
 	}

@@ -35,7 +35,7 @@ type Outcome struct {
 	Proven bool
 }
 
-// Find returns the agent's Deployment with the image in the agent's Pod.
+// Find returns the agent's Deployment. It reads the running image from the agent's Pod.
 func Find(ctx context.Context, uncached client.Client, namespace, name, pod string) (*Deployment, error) {
 	var own corev1.Pod
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
@@ -70,8 +70,8 @@ func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Out
 	return d.decide(ctx, Target{}, func(k Snapshot) Step { return onDeadline(k, unreachable) })
 }
 
-// decide reads the Deployment, calls the function in its parameter decide, and applies the result. It returns a
-// conflict error after a concurrent change to the Deployment.
+// decide reads the Deployment, calls the given function, and applies its result. It returns a conflict error after a
+// concurrent change to the Deployment.
 func (d *Deployment) decide(ctx context.Context, wanted Target, decide func(Snapshot) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
@@ -114,7 +114,7 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// readStarts returns how often each Pod with an unproven image has started, from a Deployment annotation.
+// readStarts reads from a Deployment annotation how often each Pod with an unproven image has started.
 func (d *Deployment) readStarts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }

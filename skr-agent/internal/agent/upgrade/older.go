@@ -20,8 +20,9 @@ type Target struct {
 	AllowsRollback func(from, to string) bool
 }
 
-// downgradeReason returns the reason why the agent refuses the bundle's image as older than the current image, or "" if
-// it accepts the image. Without this check, an attacker could downgrade the agent with an older bundle's settings.
+// downgradeReason returns the reason why the agent refuses the bundle's image as older than the current image. It
+// returns "" if the agent accepts the image. Without this check, an attacker could downgrade the agent with an older
+// bundle's settings.
 func (k Snapshot) downgradeReason(w Target) string {
 	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.TemplateImage) ||
 		w.AllowsRollback(k.TemplateImage, w.Image) {
@@ -50,7 +51,7 @@ func (k Snapshot) listFormer() []string {
 	return strings.FieldsFunc(k.FormerDigests, func(r rune) bool { return r == ',' })
 }
 
-// formerAfterUpgrade returns the new value of FormerDigests after an upgrade from the current image to image.
+// formerAfterUpgrade returns the new value of FormerDigests after an upgrade from the current image to another image.
 func (k Snapshot) formerAfterUpgrade(image string) string {
 	former := slices.DeleteFunc(append(k.listFormer(), bundle.ImageDigest(k.TemplateImage)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -58,7 +59,7 @@ func (k Snapshot) formerAfterUpgrade(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormerImages):], ",")
 }
 
-// formerAfterRollback returns the new value of FormerDigests after a rollback to image.
+// formerAfterRollback returns the new value of FormerDigests after a rollback to an earlier image.
 func (k Snapshot) formerAfterRollback(image string) string {
 	return strings.Join(slices.DeleteFunc(k.listFormer(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

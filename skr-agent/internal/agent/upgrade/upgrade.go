@@ -1,8 +1,8 @@
-// Package upgrade decides which image the agent's Deployment runs. A new image is proven after it ran for one minute
-// without a failure. Otherwise, it is rolled back to the last proven image.
+// Package upgrade decides which image the agent's Deployment runs. A new image is proven after it has run for one
+// minute without a failure. Otherwise, it is rolled back to the last proven image.
 //
-// The old agent rolls back if the new Pod never becomes ready. The new agent rolls back if it restarts too often or
-// is not proven before the deadline. The decisions are pure, and Deployment applies them.
+// The old agent rolls back if the new Pod never becomes ready. The new agent rolls back if it restarts too often or is
+// not proven before the deadline. The decisions are pure, and Deployment applies them.
 package upgrade
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxStarts is how often a Pod with an unproven image can start. This limit tolerates a node restart, and ends a crash
-	// loop after about two minutes.
+	// maxStarts is the maximum number of times that a Pod with an unproven image can start. This limit tolerates a node
+	// restart, and ends a crash loop after about two minutes.
 	maxStarts = 4
 	// Trial is the time without a failure after which an image is proven.
 	Trial = time.Minute
@@ -23,11 +23,11 @@ const (
 type State struct {
 	// TemplateImage is the image in the Deployment's template.
 	TemplateImage string
-	// ProvenImage is the last proven image. FailedImage is the last image that was rolled back. Starts is how often
-	// this Pod has started while TemplateImage is not proven.
+	// ProvenImage is the last proven image. FailedImage is the last image that was rolled back. Starts is the number of
+	// times that this Pod has started while TemplateImage is not proven.
 	ProvenImage, FailedImage string
 	Starts                   int
-	// FormerDigests contains replaced images' digests, separated by commas.
+	// FormerDigests contains the digests of replaced images, separated by commas.
 	FormerDigests string
 	// UndecidedImage is an image that was rolled back while the registry failed. The image itself can be good, so the
 	// agent tries it again later. Trials is the number of attempts with this image.
@@ -43,7 +43,7 @@ type Snapshot struct {
 	State
 	// RunningImage is this Pod's image.
 	RunningImage string
-	// IsStuck is true if the Pods with the image TemplateImage exceeded the Deployment's progress deadline.
+	// IsStuck is true if the Pods with TemplateImage exceeded the Deployment's progress deadline.
 	IsStuck bool
 }
 

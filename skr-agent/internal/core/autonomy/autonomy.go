@@ -24,9 +24,9 @@ type Result struct {
 }
 
 // Apply adds the modules that the runtime's Kyma requests to the last accepted bundle b. If the control plane has not
-// processed the request yet, Apply selects modules from the bundle's offers. Otherwise, it keeps only newer versions
-// and removals that the runtime selected earlier. Apply returns the bundle unchanged if the bundle does not allow
-// autonomy, and during a takeover. If kyma is nil or is being deleted, Apply neither adds nor removes modules.
+// processed the request yet, Apply selects modules from the bundle's offers. Otherwise, it only keeps the runtime's
+// earlier selections, which are newer versions and removals. Apply returns the bundle unchanged if the bundle does not
+// allow autonomy, and during a takeover. If kyma is nil or is being deleted, Apply neither adds nor removes modules.
 func Apply(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Result {
 	if b == nil || !b.IsAutonomous() {
 		return Result{Bundle: b}
@@ -158,7 +158,8 @@ func keepSelections(
 	return followed
 }
 
-// removeUnrequested removes installed modules that the Kyma does not request and that only the bundle's offers contain.
+// removeUnrequested removes the installed modules that the Kyma does not request, if they are in the bundle's offers
+// but not among the bundle's modules.
 func (f *Result) removeUnrequested(requested *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if requested == nil {
 		return
@@ -183,8 +184,8 @@ func (f *Result) sortManifests() {
 	slices.Sort(f.SelectedModules)
 }
 
-// MinimumVersions returns the version below which each module must not be downgraded: the bundle's version, or a newer
-// installed version. Modules that are being deleted are omitted.
+// MinimumVersions returns each module's minimum version: the bundle's version, or a newer installed version. The
+// runtime must not downgrade a module below its minimum version. Modules that are being deleted are omitted.
 func MinimumVersions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {

@@ -22,7 +22,7 @@ func manifest(module, channel, version string) bundle.Manifest {
 }
 
 // lastBundle returns a bundle that installs module keda and the mandatory module watcher. It offers keda, nats, and a
-// module with the name gone.
+// module named "gone".
 func lastBundle() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1

@@ -26,10 +26,10 @@ const namePattern = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credential
 // string.
 const quotePattern = `\\*["']?`
 
-// separatorPattern matches the text between a name and its value, including a YAML value's tag.
+// separatorPattern matches the text between a name and its value, which can include a YAML tag.
 const separatorPattern = quotePattern + `\s*(?:=>|->|:=|[:=]|%3[aAdD]|\bis\b)\s*(?:[&!][^\s"']*[ \t]+)?`
 
-// valuePattern matches a value: a block in YAML, a list, a map, a quoted text, or one word.
+// valuePattern matches a value: a YAML block, a list, a map, quoted text, or one word.
 const valuePattern = `(?:-[ \t]+[^\n]*(?:\n[ \t]*-[ \t]+[^\n]*)*|[|>][-+0-9]*[ \t]*(?:\n[ \t]+[^\n]*)+|(?:map)?\[[^\]]*\]?|\{[^}]*\}?|\\+["'][^"']*["']?|` +
 	`(?:"(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s,;&}\]])[^\s,;&}\]]*)`
 
@@ -83,8 +83,9 @@ func Redact(text string) string {
 	return maskOpaque(applyRules(text, namedRules))
 }
 
-// RedactKnown is like Redact, but does not mask a value because of its name. Use it for the agent's messages that
-// contain object names and other programs' errors. In "Secret default/token: not found", it keeps the error.
+// RedactKnown is like Redact, but does not mask a value only because of its name. Use it for the agent's own messages,
+// which can contain object names and other programs' errors. For example, it does not mask the error in "Secret
+// default/token: not found".
 func RedactKnown(text string) string { return maskOpaque(maskKnown(removeControlCharacters(text))) }
 
 func applyRules(text string, rules []rule) string {
@@ -144,7 +145,7 @@ func RedactLine(text string) string {
 const maxRedactedBytes = 16 << 10
 
 // RedactTail returns the last lines of a log with masked secrets. It omits an incomplete first line, because the rules
-// cannot recognize the rest of a secret.
+// cannot recognize the end of a secret.
 func RedactTail(log string) string {
 	if len(log) > maxRedactedBytes {
 		_, log, _ = strings.Cut(log[len(log)-maxRedactedBytes:], "\n")

@@ -22,7 +22,7 @@ type Gate struct {
 	// requires downtime and" or, if isFrozen is true, "the change to version X". waitText is "" if upgrades do not have
 	// to wait.
 	waitText string
-	// hasNoWindow is true if all future maintenance windows are too short.
+	// hasNoWindow is true if no future maintenance window is long enough.
 	hasNoWindow bool
 	// isFrozen is true if the bundle must not change versions.
 	isFrozen bool
@@ -144,7 +144,7 @@ func (g Gate) blocks(version string, want bundle.Manifest) bool {
 		!bundle.IsOlder(want.Version, version)
 }
 
-// Reason returns WindowMissing if all future windows are too short, and WindowAwaited otherwise.
+// Reason returns WindowMissing if no future maintenance window is long enough, and WindowAwaited otherwise.
 func (g Gate) Reason() reason.Reason {
 	if g.hasNoWindow {
 		return reason.WindowMissing
@@ -152,7 +152,7 @@ func (g Gate) Reason() reason.Reason {
 	return reason.WindowAwaited
 }
 
-// WaitingUpgrades returns the modules whose upgrade waits, with a message for users.
+// WaitingUpgrades returns a message for users for each module whose upgrade waits. The key is the module's name.
 func (g Gate) WaitingUpgrades(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	waiting := map[string]string{}
 	if b == nil || b.Statement.Predicate.Deleting {

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// UnmanagedVersions returns unmanaged modules' installed versions, by module name. known is the previous call's result.
+// UnmanagedVersions returns the installed version of each unmanaged module, by module name. known is the previous
+// call's result.
 //
 // An unmanaged module has no Manifest. Its version comes from known, or else from the runtime Kyma's status, or else
 // from the bundle. A module that becomes managed stays in the result until it has a Manifest.

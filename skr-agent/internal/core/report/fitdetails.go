@@ -9,7 +9,7 @@ import (
 )
 
 // limitDetails limits the details for all modules to a number of bytes. Each of the bundle.MaxDetailedModules most
-// urgent failing modules gets an equal part, because a module's content determines the size of its details. More urgent
+// urgent failing modules gets an equal part, so that one module with large details cannot use up all bytes. More urgent
 // modules get the rest. Object lists get only bytes that no failing module needs.
 func (f *shortener) limitDetails(maxBytes int) {
 	var modules []*bundle.ReportedModule
@@ -52,7 +52,8 @@ func (f *shortener) limitDetails(maxBytes int) {
 	}
 }
 
-// addObjects adds a list of objects that was omitted from the details, if it fits. It returns the additional bytes.
+// addObjects adds a list of objects that was omitted from the details, if it fits. It returns the number of added
+// bytes.
 func addObjects(d *bundle.ModuleDetails, objects []bundle.DetailedObject, maxBytes int) int {
 	complete := *d
 	complete.Objects, complete.LeftOut = objects, d.LeftOut-len(objects)

@@ -38,9 +38,10 @@ type Facts struct {
 	Trouble *bundle.ReportedTrouble
 	// WaitingUpgrades contains a message for each module whose upgrade waits for a maintenance window.
 	WaitingUpgrades map[string]string
-	// WaitReason is the reason that all waiting upgrades have.
+	// WaitReason is the reason for all waiting upgrades.
 	WaitReason reason.Reason
-	// UnremovedModules contains the modules whose removal is requested but has not begun. Their Manifests can be missing.
+	// UnremovedModules contains the modules whose removal is requested but has not begun. Their Manifests can be
+	// missing.
 	UnremovedModules []string
 	// Unmanaged contains the unmanaged modules' installed versions. The key is the module's name.
 	Unmanaged map[string]string
@@ -51,7 +52,7 @@ type Facts struct {
 	Kyma      *v1beta2.Kyma
 	PinsError error
 	Manifests []v1beta2.Manifest
-	// Templates contains the runtime's ModuleTemplate generations, by name.
+	// Templates contains the generation of each ModuleTemplate in the runtime, by name.
 	Templates map[string]int64
 	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports, or empty.
 	EnrollmentProblem string
@@ -61,8 +62,8 @@ type Facts struct {
 	AgentProblem string
 	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists lifecycle-manager's removed
-	// objects.
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed contains the lifecycle-manager
+	// objects that were removed.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// ReadRecord returns a Manifest's verified record. It is needed only for takeovers.
@@ -71,7 +72,7 @@ type Facts struct {
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
 	// CheckRun is the requested check run's result. It is nil if none was requested.
 	CheckRun *bundle.ReportedCheckRun
-	// Details contains the module details that the bundle requests, by the module's Manifest name.
+	// Details contains the module details that the bundle requests, by the name of the module's Manifest.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests with a cluster-scoped default CR.
 	ClusterScoped map[string]bool
@@ -114,8 +115,8 @@ func New(runtime string, facts Facts) bundle.Report {
 	if facts.PinsError == nil || facts.Kyma == nil {
 		return shrinkToFit(r, maxPayloadBytes)
 	}
-	// The list of requested modules can be incomplete. Omit it, because the control plane would replace its complete list
-	// with the incomplete one.
+	// The list of requested modules can be incomplete. Omit it, because the control plane would replace its complete
+	// list with the incomplete one.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = shrinkToFit(r, maxPayloadBytes)

@@ -1,6 +1,6 @@
-// Package round decides the next action in one of the agent's rounds, the state at its end, and the time of the next
-// round. It does not perform I/O or read a clock. The agent calls Decide, executes the action, adds the result to
-// Facts, and calls Decide again until the action is End. Then it calls Finish.
+// Package round decides the next action in a round, the state at the end of the round, and the time of the next round.
+// A round is one reconciliation by the agent. The package does not perform I/O or read a clock. The agent calls Decide,
+// executes the action, adds the result to Facts, and calls Decide again until the action is End. Then it calls Finish.
 //
 // A round has four parts. First, a new process reads the state of the previous process. Second, the agent polls the
 // registry if a poll is due. Third, it restores its own objects. Last, it applies the last accepted bundle and sends a
@@ -83,21 +83,21 @@ const (
 // Result is an action's result, or empty if the action was not taken.
 type Result string
 
-// These are the results of an action. Unless an action describes its results, it returns Yes, or No after an error from
-// the API server.
+// These are the results of an action. Unless an action's comment describes its results, it returns Yes, or No after an
+// error from the API server.
 const (
 	Yes  Result = "Yes"
 	No   Result = "No"
 	More Result = "More"
 )
 
-// Memory contains the facts that a round passes to the process's next round.
+// Memory contains the facts that one round passes to the next.
 type Memory struct {
-	// NextPoll is when the next poll is due. NextDefinitions is when the agent's CRDs are checked next.
+	// NextPoll is the time of the next poll. NextDefinitions is the time of the next check of the agent's CRDs.
 	NextPoll, NextDefinitions time.Time
 	// IsPostponed is true if a round polled the registry but could not apply the bundle completely.
 	IsPostponed bool
-	// IsProven is true after the agent's image ran for one minute without a failure.
+	// IsProven is true after the agent's image has run for one minute without a failure.
 	IsProven bool
 	// IsKindMissing is true if the API server does not serve one of the agent's kinds.
 	IsKindMissing bool
@@ -116,8 +116,8 @@ type Facts struct {
 	IsBootstrapChanged bool
 	// IsNotified is true if the publisher notified the agent about a new bundle.
 	IsNotified bool
-	// HasFolder is true if the agent imports files from a folder. ManagesImage is true if bundles can change the agent's
-	// image.
+	// HasFolder is true if the agent imports files from a folder. ManagesImage is true if bundles can change the
+	// agent's image.
 	HasFolder, ManagesImage bool
 	// AreDefinitionsChanged is true if one of the agent's CRDs was changed or deleted since the last round.
 	AreDefinitionsChanged bool
@@ -130,7 +130,7 @@ type Facts struct {
 	Bootstrap, Loaded, Twin, Imported, Pulled, Changes, Definitions, Restored   Result
 	Runtime, Content, Secrets, Applied, Observed, Pruned, Status, Report, Image Result
 
-	// WakeAfter is the shortest delay that an action requested, or zero.
+	// WakeAfter is the shortest delay that an action requested. It is zero if no action requested a delay.
 	WakeAfter time.Duration
 }
 
@@ -164,7 +164,8 @@ func Decide(f Facts) (State, Action) {
 	return f.decideReport()
 }
 
-// decideStart returns the next action to prepare the process, or "".
+// decideStart returns the next action that prepares the process, or "" if the process is prepared. If the action is
+// End, it also returns the state.
 func (f Facts) decideStart() (State, Action) {
 	switch {
 	case f.Bootstrap == "" && (f.IsFirst || f.IsBootstrapChanged):
@@ -179,7 +180,7 @@ func (f Facts) decideStart() (State, Action) {
 	return "", ""
 }
 
-// decidePoll returns the next action in a poll, or "".
+// decidePoll returns the next action in a poll, or "" if no action is left.
 func (f Facts) decidePoll() Action {
 	switch {
 	case !f.isPollDue():
@@ -241,7 +242,7 @@ func (f Facts) decideReport() (State, Action) {
 	return Applied, End
 }
 
-// completesPoll reports whether the round completes a poll's work.
+// completesPoll reports whether the round polls the registry, or completes the work of an earlier poll.
 func (f Facts) completesPoll() bool { return f.isPollDue() || f.IsPostponed }
 
 const (
@@ -311,7 +312,7 @@ func backoff(failures int, limit time.Duration) time.Duration {
 	return min(minBackoff<<min(failures-1, 10), limit)
 }
 
-// shortest returns the shortest positive duration, or zero.
+// shortest returns the shortest positive duration, or zero if there is none.
 func shortest(durations ...time.Duration) time.Duration {
 	var found time.Duration
 	for _, d := range durations {

@@ -88,7 +88,7 @@ func (a *Account) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, na
 	}
 }
 
-// isControlledInNamespace reports whether an object's controller, from its owner references, is a namespaced object.
+// isControlledInNamespace reports whether the controller in an object's owner references is a namespaced object.
 // Contents then lists the controller instead of the object.
 func (a *Account) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool, error) {
 	controller := metav1.GetControllerOfNoCopy(o)

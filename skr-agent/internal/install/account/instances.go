@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// Instances returns the names of a few of a CRD's custom resources. It skips a resource if ignore returns true. If the
-// resources cannot be listed, it returns a message instead.
+// Instances returns the names of a few custom resources of a CRD. It skips a resource if ignore returns true for it. If
+// the resources cannot be listed, it returns a message instead.
 func (a *Account) Instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(guard.Key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {

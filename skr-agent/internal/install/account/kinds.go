@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// servedVersions returns a kind's served versions, preferred version first.
+// servedVersions returns a kind's served versions. The preferred version is first.
 func (a *Account) servedVersions(gk schema.GroupKind) ([]string, error) {
 	groups, err := a.discovery.ServerGroups()
 	if err != nil {
@@ -103,7 +103,8 @@ func (a *Account) Plural(gvk schema.GroupVersionKind) (string, bool) {
 	return mapping.Resource.Resource, true
 }
 
-// ListError returns the reason why the API server cannot list a kind, or nil for a temporary error.
+// ListError returns the reason why the API server cannot list a kind: an internal error, or a kind whose objects the
+// API server never stores. It returns nil in all other cases.
 func (a *Account) ListError(ctx context.Context, r v1beta2.Resource) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(object.GVKOf(r).GroupVersion().WithKind(r.Kind + "List"))

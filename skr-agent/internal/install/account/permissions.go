@@ -39,7 +39,7 @@ func (a *Account) Lacks(ctx context.Context, needed []guard.Permission) ([]strin
 	return slices.Compact(missing), nil
 }
 
-// isAllowed reports whether the account has a permission, with a SelfSubjectAccessReview.
+// isAllowed reports whether the account has a permission. It sends a SelfSubjectAccessReview.
 func (a *Account) isAllowed(ctx context.Context, r guard.Permission) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{

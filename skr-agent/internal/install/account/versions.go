@@ -14,8 +14,9 @@ import (
 // removed, and a conversion webhook can fail for one version. Reads and deletions therefore use any working version,
 // starting with the applied one.
 
-// inAnyVersion calls do with the API version in r. If the call fails because of this version, inAnyVersion calls do
-// with other served versions until one works. It returns ErrAbsentKind if the API server does not serve the kind.
+// inAnyVersion calls the function do with the API version in r. If the call fails because of this version, inAnyVersion
+// calls the function with other served versions until one works. It returns ErrAbsentKind if the API server does not
+// serve the kind.
 func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !IsUnserved(first) && !IsUnconverted(first) {
@@ -66,8 +67,8 @@ func (e unservedKind) Error() string {
 	return content.ErrUnknownKind.Error()
 }
 
-// ExplainUnserved replaces the API server's error for an unserved version, which does not name the cause. The
-// RESTMapper still contains the version after a Kubernetes upgrade.
+// ExplainUnserved returns a better error for an unserved version, because the API server's error does not name the
+// cause. The RESTMapper still contains the version after a Kubernetes upgrade.
 func (a *Account) ExplainUnserved(gk schema.GroupKind, err error) error {
 	versions, discoverErr := a.servedVersions(gk)
 	switch {

@@ -136,7 +136,7 @@ func (w *Watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// queueChange queues the Manifest that owns a changed object for a drift correction. If this process made the change,
+// queueChange queues a drift correction for the Manifest that owns a changed object. If this process made the change,
 // queueChange requests only a readiness check. now is nil if the object was deleted.
 func (w *Watches) queueChange(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(before)

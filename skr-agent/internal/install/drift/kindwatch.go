@@ -20,7 +20,7 @@ type kindWatch struct {
 	objects     cache.Store
 	refused     atomic.Pointer[apierrors.StatusError] // error for a watch that the API server forbids
 	lastFailure atomic.Int64                          // in Unix nanoseconds
-	// unserved counts the consecutive failures because the API server does not serve the version.
+	// unserved counts the consecutive failures that occurred because the API server does not serve the version.
 	unserved atomic.Int32
 }
 

@@ -193,7 +193,7 @@ func (w *Watches) recordApply(k guard.Key, last appliedState) {
 	w.ownApplies[k] = last
 }
 
-// forget drops the recorded last apply request for a deleted object.
+// forget drops the record of the last apply request for a deleted object.
 func (w *Watches) forget(k guard.Key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,7 +264,7 @@ func (w *Watches) AppliedFields(r v1beta2.Resource) (own Fields, sure bool) {
 	return own, sure
 }
 
-// IsMarked reports whether the annotation owned-by on a watched object has this value.
+// IsMarked reports whether the annotation owned-by on a watched object has the value mark.
 func (w *Watches) IsMarked(r v1beta2.Resource, mark string) bool {
 	o, sure := w.object(r)
 	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
@@ -277,8 +277,8 @@ func (w *Watches) Restore(manifest types.NamespacedName, changed object.Keys) {
 	}
 }
 
-// markDirty records a change to an object by another client. It returns false without a record if this process made the
-// change.
+// markDirty records a change to an object by another client. If this process made the change, markDirty does not record
+// it and returns false.
 func (w *Watches) markDirty(manifest types.NamespacedName, k guard.Key, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// SampleCRD defines the kind Sample. It must come first in a module's content that contains a Sample.
+// SampleCRD defines the kind Sample. In a module's content, it must come before all Samples.
 const SampleCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -31,7 +31,8 @@ func (by Owner) Marks() (labels, annotations map[string]string) {
 }
 
 // Owns reports whether the Manifest can write and delete an object. It can if the annotation owned-by or adopt names
-// the Manifest, or if lifecycle-manager installed the object for the module.
+// the Manifest, if lifecycle-manager installed the object for the module, or if the object has the module's label but
+// no annotation owned-by.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.IsAnnotatedOwner(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.OwnedBy {

@@ -117,7 +117,7 @@ func packObjects(p Plan) ([]byte, error) {
 	return bytes.Clone(packed.Bytes()), err
 }
 
-// line returns an object's key as one line. Quotes escape line breaks.
+// line returns an object's key as one line. The quoting escapes line breaks.
 func line(k guard.Key) string {
 	return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name})
 }

@@ -38,8 +38,8 @@ func rankOf(kind string, phase int) int {
 	return rank(kind)
 }
 
-// sortForApply sorts a stage's objects. A chart's Jobs for hooks before the installation come directly before the
-// Deployments. Jobs for hooks after the installation come after the kinds that neither firstKinds nor lastKinds
+// sortForApply sorts a stage's objects. A chart's hook Jobs come directly before the Deployments if they run before the
+// installation. If they run after the installation, they come after the kinds that neither firstKinds nor lastKinds
 // contains.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {

@@ -53,7 +53,7 @@ type Plan struct {
 	Unlabeled guard.Key
 	// Absent contains objects that did not exist when the plan was checked.
 	Absent object.Keys
-	// Refused is the problem for the objects that the API server rejected during a first installation.
+	// Refused is the problem with the objects that the API server rejected during a first installation.
 	Refused *outcome.Finding
 }
 
@@ -87,7 +87,7 @@ func (p *Plan) All() []*unstructured.Unstructured {
 	return all
 }
 
-// LeftOut returns the problem for the objects that were not applied, or nil if all objects were applied.
+// LeftOut returns the problem with the objects that were not applied, or nil if all objects were applied.
 func (p *Plan) LeftOut() *outcome.Finding {
 	switch {
 	case p.Refused != nil:

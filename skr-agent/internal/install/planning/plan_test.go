@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
 
-// builtIn returns the scopes of a cluster without CRDs.
+// builtIn reports whether a kind is namespaced in a cluster without CRDs.
 func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	switch gvk.Kind {
 	case "Namespace", "ClusterRole", "CustomResourceDefinition", "PriorityClass":

@@ -23,12 +23,13 @@ type Refusal struct {
 	Err    error
 	// Immutable is true if the API server rejects the object only because it changes immutable fields.
 	Immutable bool
-	// Stays is the reason why the agent does not delete the object, with the fix. It is empty if the object can be
-	// deleted.
+	// Stays is the reason why the agent does not delete the object, followed by the fix. It is empty if the object can
+	// be deleted.
 	Stays string
 }
 
-// JudgeRefusals returns the problem that prevents a new version, or the objects that must be recreated for it.
+// JudgeRefusals returns the problem that prevents a new version, or the objects that must be recreated for the new
+// version.
 func JudgeRefusals(m *v1beta2.Manifest, refused []Refusal) (recreate []v1beta2.Resource, problem *outcome.Finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string

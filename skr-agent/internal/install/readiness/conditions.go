@@ -3,7 +3,7 @@ package readiness
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 // withStandardStatus returns a copy of an object with a reduced status. The status contains only the fields that
-// kstatus reads, and omits values with other types than kstatus expects. Boolean condition statuses become text.
+// kstatus reads, without values whose type kstatus does not expect. Boolean condition statuses become text.
 //
 // Source: kstatus: cli-utils pkg/kstatus/status, GetObjectWithConditions.
 func withStandardStatus(o *unstructured.Unstructured) *unstructured.Unstructured {

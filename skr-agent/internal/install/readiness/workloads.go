@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// workloadState returns the state for built-in kinds if kstatus's result would mislead users, such as a running Job. ok
-// is false for other kinds.
+// workloadState returns the state of an object of a built-in kind if kstatus's result would mislead users, for example
+// for a running Job. ok is false for other objects.
 func workloadState(s Observation) (state v1beta2.State, message string, ok bool) {
 	o := s.Object
 	if o.GetDeletionTimestamp() != nil {
