@@ -35,8 +35,8 @@ func (p Predicate) AllowsAgentRollback(from, to string) bool {
 	return slices.Contains(p.Rollback, Rollback{Module: AgentComponent, From: ImageDigest(from), To: ImageDigest(to)})
 }
 
-// AgentRollbacks returns, for each image in from, an entry for Predicate.Rollback. The entry allows an agent with that
-// image to change to image, even if image is older.
+// AgentRollbacks returns one entry for Predicate.Rollback per image in from. The entry allows an agent that runs this
+// image to switch to the given image, even if the given image is older.
 func AgentRollbacks(from []string, image string) (all []Rollback) {
 	if image == "" {
 		return nil

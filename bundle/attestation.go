@@ -114,7 +114,7 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 	return a, nil
 }
 
-// authenticate returns the payload if the key signed it.
+// authenticate verifies the signature with the key and returns the payload.
 func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error) {
 	if !trust.CheckSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
 		return nil,

@@ -90,7 +90,7 @@ func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
 
-// IsCarriedLastTag reports whether CarriedLastTag could have returned this tag.
+// IsCarriedLastTag reports whether a tag has the format that CarriedLastTag returns.
 func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLast) }
 
 // ComposeCarried signs an encoded image list and returns the OCI manifest with the signature.
@@ -159,8 +159,8 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried checks that an air-gap file's signed image list is valid now and covers the file's bundles. last is the
-// last imported list, or nil before the first import. The list must not be older than last.
+// CheckCarried checks that an air-gap file's signed image list is valid now and covers the file's bundles. The list
+// must not be older than last, the last imported list. Before the first import, last is nil.
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,

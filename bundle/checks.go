@@ -34,8 +34,8 @@ const (
 	maxThreshold       = 100
 )
 
-// ValidateChecks returns an error for checks that agents refuse to run. shipped is true if the checks come from the
-// module's component. Only such checks can start a Job.
+// ValidateChecks returns an error for checks that agents refuse to run. Set shipped if the checks come from the
+// module's component. Only these checks can start a Job.
 func ValidateChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)
@@ -98,7 +98,8 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	return nil
 }
 
-// checkCEL refuses checks of Secrets, because even a boolean result in a report reveals part of a Secret's value.
+// checkCEL refuses checks that read Secrets, because even a boolean result in a report reveals part of a Secret's
+// value.
 func checkCEL(c fleet.CELCheck) error {
 	version, err := schema.ParseGroupVersion(c.APIVersion)
 	switch {
@@ -134,8 +135,8 @@ func checkPath(field, path string) error {
 	return nil
 }
 
-// decimal matches a query's bounds. The RolloutPolicy schema has the same pattern. It excludes NaN: no value exceeds
-// the bound NaN, so a check with this bound would always pass.
+// decimal is the pattern for the bounds of a query. The RolloutPolicy schema has the same pattern. It does not match
+// NaN, because no value exceeds NaN, so a check with this bound would always pass.
 var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
 func checkPromQL(q fleet.PromQLCheck) error {

@@ -73,7 +73,7 @@ const (
 	// MaxFailingObjects limits a module's failing objects. MaxDetailedObjects limits all of a module's objects.
 	MaxFailingObjects  = 6
 	MaxDetailedObjects = 200
-	// MaxDetailLines limits one object's conditions, and separately its Events. MaxDetailLogs limits the containers
+	// MaxDetailLines limits the conditions of one object, and also its Events. MaxDetailLogs limits the containers
 	// whose logs are reported for one object.
 	MaxDetailLines = 6
 	MaxDetailLogs  = 3

@@ -84,8 +84,8 @@ type Manifest struct {
 	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
 	// The agent adopts them, or deletes them if the module does not contain them.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
-	// Checks lists the checks that the agent runs after the module has become ready in this version, sorted by name. The
-	// agent runs them for the duration CheckFor, or MaxCheckFor if a result is Inconclusive.
+	// Checks lists the checks that the agent runs after the module has become ready in this version, sorted by name.
+	// The agent runs them for the duration CheckFor, or MaxCheckFor if a result is Inconclusive.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
@@ -208,7 +208,7 @@ func (s DesiredState) checkOffers() error {
 // module label.
 func ManifestName(module string) string { return strings.ReplaceAll(module, "/", "-") }
 
-// Check validates a manifest independently of the rest of its document. The error names the field.
+// Check validates a manifest without the rest of the document. The error names the field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")

@@ -21,7 +21,7 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels covers Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate covers the annotation recreate on a Manifest and on objects in a module's content.
+	// FeatureRecreate covers the recreate annotation on a Manifest and on objects in a module's content.
 	FeatureRecreate Feature = "recreate"
 	// FeatureChecks covers Manifest.Checks and ReportedModule.Checks.
 	FeatureChecks Feature = "checks"
@@ -29,9 +29,9 @@ const (
 	FeatureDetails Feature = "report-details"
 	// FeatureCheckRun covers Settings.CheckRun and Report.CheckRun.
 	FeatureCheckRun Feature = "check-run"
-	// FeatureValues covers Predicate.Values and the annotation uses-values of a Manifest.
+	// FeatureValues covers Predicate.Values and the uses-values annotation on a Manifest.
 	FeatureValues Feature = "values"
-	// FeatureValueTypes covers references with a type in the annotation uses-values of a Manifest.
+	// FeatureValueTypes covers references with a type in the uses-values annotation on a Manifest.
 	FeatureValueTypes Feature = "value-types"
 	// FeatureNextRegistry covers Settings.NextRegistry.
 	FeatureNextRegistry Feature = "next-registry"

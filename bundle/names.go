@@ -46,15 +46,15 @@ const (
 	DocumentsRepository = "documents"
 	// TrustRepository contains the root of trust versions.
 	TrustRepository = "trust"
-	// PruningRepository stores the time when each manifest became unused. The command `prune` writes it.
+	// PruningRepository stores the time when each manifest became unused. The command `prune` writes to it.
 	PruningRepository = "pruning"
 )
 
 // CarriedRepository contains the signed image lists of air-gap files. The path is relative to the registry prefix.
 const CarriedRepository = "carried"
 
-// ImageRepository returns the repository to which an import copies the images from the repository name, such as
-// images/ghcr.io/org/app for ghcr.io/org/app. The path is relative to the registry prefix.
+// ImageRepository returns the repository that receives imported images, for the source repository with the given name.
+// For example, it returns images/ghcr.io/org/app for ghcr.io/org/app. The path is relative to the registry prefix.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
 // DesiredRepository returns the repository for a runtime's bundle. The path is relative to the registry prefix.

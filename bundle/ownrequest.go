@@ -52,5 +52,6 @@ func (r OwnRequest) PolicyFor(module string) v1beta2.CustomResourcePolicy {
 	return v1beta2.PolicyCreateAndDelete
 }
 
-// IsMandatory reports whether the module is mandatory: it is installed in the runtime without a request.
+// IsMandatory reports whether the module is mandatory. Mandatory modules are installed without a request from the
+// runtime.
 func (m *Manifest) IsMandatory() bool { return m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True }

@@ -12,7 +12,7 @@ import (
 var identityFields = []string{"apiVersion", "kind", "metadata"}
 
 // SubstituteObject replaces the placeholders in an object, in place. It returns an error for placeholders in
-// apiVersion, kind and metadata.
+// apiVersion, kind or metadata.
 func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	if len(v) == 0 {
 		return nil
@@ -88,8 +88,8 @@ func FindValueRefs(tree map[string]any) ([]ValueRef, error) {
 	return slices.Compact(refs), err
 }
 
-// replaceStrings replaces each string of a decoded JSON or YAML tree with the result of replace, in place. The error
-// contains the field.
+// replaceStrings calls replace for each string in a decoded JSON or YAML tree and stores the result in place of the
+// string. The error names the field.
 func replaceStrings(node any, replace func(string) (any, error)) (any, error) {
 	switch node := node.(type) {
 	case string:
@@ -120,8 +120,8 @@ type placeholders struct {
 	bytes int
 }
 
-// replace returns the text with its placeholders replaced. If the text is one placeholder with a type, it returns a
-// value of this type instead of a string.
+// replace substitutes the placeholders in a text. If the text is one placeholder with a type, it returns a value of
+// this type instead of a string.
 func (p *placeholders) replace(text string) (any, error) {
 	if !strings.Contains(text, placeholderStart) {
 		return text, nil

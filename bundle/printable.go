@@ -13,7 +13,7 @@ func Printable(text string) string {
 	return printable(text, func(r rune) bool { return r == '\n' || r == '\t' })
 }
 
-// PrintableLine is Printable for one line, such as a table cell: line ends and tabs become spaces.
+// PrintableLine works like Printable and also replaces line ends and tabs with spaces, for example for a table cell.
 func PrintableLine(text string) string {
 	return printable(lineEnds.Replace(text), func(rune) bool { return false })
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // CheckReleases checks the desired state against the release keys and minimum versions in the root of trust r. It
-// returns an error for a module whose release is not proven or whose version is too old. documents must contain the
-// blobs that Manifest.Evidence lists for all modules, by digest. decode parses the default CR in a module's release.
+// returns an error if a module's release is not proven or its version is too old. The map documents must contain the
+// blobs that Manifest.Evidence lists for all modules. The function decode parses the default CR in a module's release.
 func CheckReleases(
 	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
 	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,
@@ -74,9 +74,9 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked returns an error if the Manifest installs resources that are not in the released component, or creates a
-// different default CR. descriptor is the released component. released is the default CR in the release, or nil if the
-// release does not contain one.
+// checkLocked compares the Manifest with the released component's descriptor and with the default CR in the release, or
+// nil if the release has none. It returns an error if the Manifest installs resources that are not in the released
+// component, or creates a different default CR.
 func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.Unstructured) error {
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
 		return fmt.Errorf("annotation %s can only be set by the agent", v1beta2.AnnotationImages)

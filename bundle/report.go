@@ -29,14 +29,14 @@ type Report struct {
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Recipient is the age recipient to which the runtime's Secrets are encrypted.
+	// Recipient is the runtime's age recipient (public key). The control plane encrypts the runtime's Secrets for it.
 	Recipient string `json:"recipient,omitempty"`
 	// Observed is the accepted bundle that the report describes, or nil if the agent has not accepted a bundle yet.
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules lists the installed modules, including modules that the bundle does not contain anymore, and the bundle's
-	// modules whose Manifest is missing, sorted by name.
+	// Modules lists the installed modules, sorted by name. It includes installed modules that the bundle does not
+	// contain anymore, and modules in the bundle whose Manifest is missing.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
@@ -63,8 +63,8 @@ type Report struct {
 	Watched []ReportedWatch `json:"watched,omitempty"`
 	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has no takeover.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
-	// Truncated lists the parts that the agent omitted because the report would have been too large, or nil if the report
-	// is complete.
+	// Truncated lists the parts that the agent omitted because the report would have been too large, or nil if the
+	// report is complete.
 	Truncated *Truncated `json:"truncated,omitempty"`
 	// Features lists the features that the agent supports, sorted. If it is nil, ComposeReport sets it to AllFeatures.
 	Features []Feature `json:"features,omitempty"`
@@ -172,7 +172,7 @@ type ReportedTrouble struct {
 
 // ReportedSecrets is the result of applying a runtime's Secrets.
 type ReportedSecrets struct {
-	// Revision is the field Revision from the sealed Secrets in the applied bundle.
+	// Revision identifies the Secrets that the agent applied. It equals Sealed.Revision in the applied bundle.
 	Revision string `json:"revision"`
 	// Reason is the reason why Secrets differ from the bundle: one of reason.Secrets, or empty.
 	Reason reason.Reason `json:"reason,omitempty"`

@@ -25,9 +25,10 @@ const (
 // milliseconds.
 func maxReportSequence(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence for an agent's next report. last is its previous report's sequence, or 0. now
-// is the runtime's clock. verified is the latest time in a signed document that the agent verified, or zero. If now is
-// later than verified by more than trust.MaxClockSkew, the sequence is based on verified.
+// NextReportSequence returns the sequence for an agent's next report. The arguments are the sequence of its previous
+// report (or 0), the time on the runtime's clock, and the latest time in a signed document that the agent verified (or
+// zero). If the clock is ahead of the verified time by more than trust.MaxClockSkew, the sequence is based on the
+// verified time.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > maxReportSequence(now) {
 		last = 0

@@ -29,8 +29,8 @@ type Reporter struct {
 	// Content returns an error for a report with implausible content. If the function is nil, VerifyReport checks only
 	// the limits in Report.Check.
 	Content func(Report) error
-	// Known is AcceptedReport.Content of the last accepted report. VerifyReport skips the function Content for a report
-	// with the same digest.
+	// Known is the content digest of the last accepted report (AcceptedReport.Content). VerifyReport does not call the
+	// function Content again for a report with this digest.
 	Known digest.Digest
 	// Enroll returns an error if the control plane must not accept the enrollment. If the function is nil, VerifyReport
 	// refuses every enrollment.

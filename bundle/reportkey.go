@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// reportKey returns the key that must have signed the report: the enrolled key, or a new key from the report's
+// reportKey returns the key that must have signed the report. This is the enrolled key, or a new key from the report's
 // enrollment or certificate. The payload is not authenticated yet. Reading the new key from it is safe, because an
-// enrollment must contain a proof that the agent has the token, and the control plane issues the certificates.
+// enrollment must prove that the agent has the token, and only the control plane issues certificates.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {

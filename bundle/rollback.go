@@ -25,7 +25,7 @@ func (t Trust) CheckVersions(b Bundle) error {
 	return nil
 }
 
-// IsAutonomous reports whether the runtime can choose modules among the bundle's Offers. A runtime cannot choose while
+// IsAutonomous reports whether the runtime can choose modules from the bundle's Offers. A runtime cannot choose while
 // it is being deleted or taken over from another product. During a takeover, the Offers contain neither inherited
 // objects nor installed versions.
 func (b Bundle) IsAutonomous() bool {

@@ -92,8 +92,8 @@ type Rollback struct {
 	To   string `json:"to"`
 }
 
-// AudienceNone is a key thumbprint that no agent has. The publisher uses it as audience if the runtime's key is
-// revoked, so no agent accepts the bundle.
+// AudienceNone is a key thumbprint that no agent has. If a runtime's key is revoked, the publisher puts this thumbprint
+// into the bundle's audience, so that no agent accepts the bundle.
 const AudienceNone = "nobody"
 
 // Audience identifies a bundle's recipient. Runtime is always set.

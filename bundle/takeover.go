@@ -118,7 +118,8 @@ type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
 	// Done is true once the agent has completed the phase.
 	Done bool `json:"done,omitempty"`
-	// Adopted lists the modules whose inherited objects the agent has adopted, sorted. It is empty in the other phases.
+	// Adopted lists the modules whose inherited objects the agent has adopted, sorted. It is empty in phases other than
+	// TakeoverAdopt.
 	Adopted []string `json:"adopted,omitempty"`
 	// Removed lists lifecycle-manager's objects that the agent removed, sorted, at most MaxRemovedReported.
 	Removed []ObjectRef `json:"removed,omitempty"`

@@ -6,7 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// ValueRefs returns the references to values that the module uses, sorted, or nil if the list is invalid.
+// ValueRefs returns the value references in the module's AnnotationUsesValues, sorted, or nil if the annotation is
+// invalid.
 func (m Manifest) ValueRefs() []ValueRef {
 	refs, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
 	if err != nil {
@@ -15,7 +16,7 @@ func (m Manifest) ValueRefs() []ValueRef {
 	return refs
 }
 
-// UsedValues returns the names of the values that the module uses, sorted, or nil if the list is invalid.
+// UsedValues returns the names of the values that the module uses, sorted, or nil if the annotation is invalid.
 func (m Manifest) UsedValues() []string {
 	var names []string
 	for _, ref := range m.ValueRefs() {

@@ -122,8 +122,8 @@ func (v Values) SelectNames(names []string) Values {
 	return some
 }
 
-// UndefinedValues returns the error for a module that uses values that its runtime does not define, or nil if names is
-// empty.
+// UndefinedValues returns an error that lists the values that a module uses but its runtime does not define. It returns
+// nil if the list of names is empty.
 func UndefinedValues(module string, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -138,8 +138,8 @@ func UndefinedValues(module string, names []string) error {
 	)
 }
 
-// ModuleValues are the values that one module uses, by the references in its AnnotationUsesValues. A nil value means
-// that the runtime does not define the value.
+// ModuleValues maps the references in a module's AnnotationUsesValues to their values. A nil value means that the
+// runtime does not define the value.
 type ModuleValues map[string]*string
 
 // UndefinedNames returns the names without a value, sorted.
@@ -154,7 +154,7 @@ func (v ModuleValues) UndefinedNames() []string {
 	return slices.Compact(names)
 }
 
-// InvalidRefs returns the references whose value does not have their type, sorted.
+// InvalidRefs returns the references whose value does not match the type of the reference, sorted.
 func (v ModuleValues) InvalidRefs() []ValueRef {
 	var refs []ValueRef
 	for key, value := range v {

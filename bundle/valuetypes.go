@@ -24,14 +24,14 @@ const (
 	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
 )
 
-// valueType is the type of a reference. description names the type in messages, and sample is a valid value. convert
-// converts text to the type, and returns false if the text is not a value of the type.
+// valueType is the type of a reference. It contains a description for messages and a valid sample value. The function
+// convert converts text to the type. It returns false if the text is not a value of the type.
 type valueType struct {
 	description, sample string
 	convert             func(text string) (value any, valid bool)
 }
 
-// valueTypes contains the types of references. The key is the text after the colon in the reference.
+// valueTypes maps the text after the colon in a reference to the type.
 var valueTypes = map[string]valueType{
 	"int":  {"an integer, such as 3", "1", parseInteger},
 	"bool": {"true or false", v1beta2.True, parseBoolean},
@@ -46,7 +46,7 @@ func (r ValueRef) Name() string {
 	return name
 }
 
-// valueType returns the type after the colon. known is false for a reference without a type, or with an unknown type.
+// valueType returns the type after the colon. It returns false for a reference without a type, or with an unknown type.
 func (r ValueRef) valueType() (found valueType, known bool) {
 	_, name, _ := strings.Cut(string(r), ":")
 	found, known = valueTypes[name]
@@ -116,9 +116,9 @@ func CheckValueName(name string) error {
 	return nil
 }
 
-// InvalidValues returns the error for a module whose runtime defines values of the wrong type, or nil if refs is empty.
-// refs are the references to these values. defaultCR is the module's default CR, or nil. The error lists the fields of
-// the default CR that use the values.
+// InvalidValues returns an error for a module whose runtime defines values of the wrong type. The argument refs lists
+// the references to these values. If it is empty, InvalidValues returns nil. If defaultCR is not nil, the error lists
+// the fields of this default CR that use the values.
 func InvalidValues(module string, refs []ValueRef, defaultCR *unstructured.Unstructured) error {
 	if len(refs) == 0 {
 		return nil

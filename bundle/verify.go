@@ -21,7 +21,7 @@ type Verified struct {
 	Catalog ocispec.Descriptor
 	// KeyThumbprint is the thumbprint of the publisher key that signed the bundle.
 	KeyThumbprint string
-	// Gap is true if the runtime missed bundles between the last accepted one and this one.
+	// Gap is true if the runtime missed bundles between the last accepted bundle and this bundle.
 	Gap bool
 	// Accepted is the new value for Trust.Last. The agent stores it after it has stored the bundle's content.
 	Accepted Accepted
@@ -91,7 +91,7 @@ type signedBy struct {
 }
 
 // publisherKey returns the publisher key with this thumbprint from root or one of the former roots, or nil. It ignores
-// keys from the former roots that root revokes.
+// a key from a former root if the current root revokes the key.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {

@@ -30,8 +30,8 @@ type Trust struct {
 	Last Accepted
 	// Assigned is the Kyma in the bootstrap Secret, or zero if no bootstrap Secret exists.
 	Assigned Assigned
-	// Installed contains the installed versions by module. Verify refuses downgrades unless the statement lists the
-	// rollback. Nil disables the check.
+	// Installed contains the installed versions by module. CheckVersions refuses downgrades unless the statement lists
+	// the rollback. Nil disables this check.
 	Installed map[string]string
 }
 

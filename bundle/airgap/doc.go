@@ -6,6 +6,6 @@
 // The same layout always has the same bytes, so an interrupted export can continue. The file can be compressed with
 // zstd and divided into volumes (FILE.001, FILE.002, ...).
 //
-// Open compares every blob with its digest and refuses all other entries. It does not verify signatures; the importer
-// does. ImageWalk visits container images' blobs.
+// Open compares every blob with its digest. It refuses entries that do not belong to an OCI image layout. It does not
+// verify signatures; the importer does. ImageWalk visits the blobs of container images.
 package airgap

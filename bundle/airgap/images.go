@@ -45,8 +45,8 @@ type ImageWalk struct {
 	// Locate returns the fetcher for a blob. If it returns nil, Walk skips the blob and all blobs that the blob refers
 	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every blob, and for a manifest before its blobs. The argument manifest contains a manifest's
-	// or index's bytes, and is nil for other blobs.
+	// Found is called for every blob, and for a manifest before the manifest's blobs. The argument manifest contains
+	// the bytes of a manifest or index. For other blobs, it is nil.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool

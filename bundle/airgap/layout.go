@@ -58,8 +58,8 @@ func (l Layout) sortedItems() []Item {
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index returns the content of index.json. It omits manifests whose blobs are not part of the file, because common
-// tools fail if a listed manifest is missing.
+// index returns the content of index.json, which lists the references. It returns an error if the file does not contain
+// a referenced manifest, because common tools fail if a listed manifest is missing.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {

@@ -70,7 +70,7 @@ type Volumes struct {
 	Incomplete *refusal.Error
 }
 
-// Open opens an air-gap file and compares every blob with its digest. paths are the file's volumes in order. A
+// Open opens an air-gap file and compares every blob with its digest. The paths are the file's volumes in order. A
 // *refusal.Error means that the file is invalid. Open calls advance with the size of each entry after it has read the
 // entry.
 func Open(paths []string, advance func(int64)) (*File, error) {
@@ -154,8 +154,8 @@ func (p *volumeReader) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces f's file, if it is compressed, with a decompressed temporary file. The temporary file is already
-// deleted from its folder, so it disappears even if the process is killed.
+// unpack replaces a compressed air-gap file with a decompressed temporary file. It does nothing if the file is not
+// compressed. The temporary file is already deleted from its folder, so it disappears even if the process is killed.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {

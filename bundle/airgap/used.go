@@ -9,7 +9,7 @@ import (
 // MaxUsedResponseBytes limits the size of a UsedResponse.
 const MaxUsedResponseBytes = 4 << 20
 
-// UsedRequest contains a module, to find the images that its objects use. kcp-publisher sends it to the program
+// UsedRequest is a request to list the images that a module's objects use. kcp-publisher sends it to the program
 // skr-agent, because only the agent contains the code that finds and rewrites image references.
 type UsedRequest struct {
 	Manifest bundle.Manifest `json:"manifest"`

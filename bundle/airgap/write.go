@@ -31,8 +31,8 @@ const (
 	packed       = ".packed"
 )
 
-// Write writes an air-gap file, or a divided file's volumes, and returns their names. If the file path.partial exists,
-// Write continues the interrupted export. It calls advance with the size of each blob.
+// Write writes an air-gap file, which can be divided into volumes, and returns the names of the written files. If the
+// file path.partial exists, Write continues the interrupted export. It calls advance with the size of each blob.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder: choose a file, such as %s", path, filepath.Join(path, "bundles.tar"))
@@ -60,8 +60,8 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// openPartial does not follow a symbolic link. An attacker's link on a removable disk could make the export overwrite
-// another file.
+// openPartial opens a partial file without following a symbolic link. An attacker's link on a removable disk could make
+// the export overwrite another file.
 func openPartial(path string) (*os.File, error) {
 	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)
 	return file, err
@@ -158,8 +158,8 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	return file.Truncate(offset + int64(len(header)) + padSize(e.size))
 }
 
-// pack compresses file and divides it into volumes, as packing requires. The volumes get their final names after all of
-// them are written.
+// pack compresses file and divides it into volumes, as configured in packing. The volumes get their final names after
+// all of them are written.
 func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const (
 	mainAnnotation = "software.ocm/main"
 )
 
-// ArtifactSet is an OCI artifact, with its index, manifests and blobs, that is stored as one tar archive.
+// ArtifactSet is an OCI artifact in one tar archive, with its index, manifests and blobs.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md, "Artifact Set Archive".
 type ArtifactSet struct {
@@ -39,7 +39,7 @@ var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
 // OpenArtifactSet reads an artifact set from a tar archive, which can be gzip-compressed. It limits the number of
-// entries, the unpacked size and the compression ratio. It does not check digests. The method Blob checks them.
+// entries, the unpacked size and the compression ratio. It does not check digests; see Blob.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -76,8 +76,8 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries in the archive. maxBytes is the size of the archive. The entries cannot be larger than
-// this in total.
+// readFrom reads all entries in the archive. It returns an error if they are larger in total than maxBytes, the size of
+// the archive.
 func (c *setContents) readFrom(members *tar.Reader, maxBytes int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {

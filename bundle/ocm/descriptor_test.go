@@ -143,7 +143,7 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
 		t.Errorf("got schemas %s and %s, contexts %v, want v2 and v3", v2.Schema, v3.Schema, v3.RepositoryContexts)
 	}
-	// the comparison excludes repository contexts
+	// The comparison excludes repository contexts.
 	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts
 	if !reflect.DeepEqual(v2, made) {
 		t.Errorf("got\n%+v\nwant\n%+v", v2, made)

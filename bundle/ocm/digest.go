@@ -26,8 +26,8 @@ const (
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// IsCovered reports whether d contains a digest. It returns false for nil and for the marker on a resource that the
-// component's signature does not cover.
+// IsCovered reports whether d contains a digest. It returns false for nil and for the placeholder that marks a resource
+// as excluded from the component's signature.
 func (d *Digest) IsCovered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
 		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm

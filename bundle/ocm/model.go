@@ -88,7 +88,7 @@ type Reference struct {
 
 // Access locates a resource's content. The fields that apply depend on Type.
 type Access struct {
-	// Type is the access type as written in the document. Kind returns it without version and aliases.
+	// Type is the access type as written in the document. Kind returns its canonical name without the version.
 	Type string
 	// LocalReference is the digest of a layer or manifest in the component's own OCI artifact. It can contain several
 	// layer digests, separated by commas. The layers must then be joined.

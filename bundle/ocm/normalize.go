@@ -62,7 +62,8 @@ func formatCreationTime(text string) (string, error) {
 	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
 }
 
-// DigestOf returns the digest of the normalized descriptor in hexadecimal. hashAlgorithm is "SHA-256" or "SHA-512".
+// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm must be "SHA-256" or
+// "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
 	data, err := Normalize(d, normalisation)
 	if err != nil {
@@ -71,8 +72,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions makes resources with the same name and extra identity distinguishable: it adds the version to the extra
-// identity of each such resource except the last one. Normalization versions 1 and 2 require this.
+// withVersions makes resources with the same name and extra identity distinguishable. It adds the version to the extra
+// identity of each of these resources except the last one. Normalization versions 1 and 2 require this.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -171,8 +172,8 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 normalizes a descriptor with version 1, in which each object is a list of its fields. The result depends
-// on the schema of the decoded document.
+// normaliseV1 normalizes a descriptor with version 1, which encodes each object as a list of its fields. The result
+// depends on the schema of the decoded document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
@@ -208,8 +209,8 @@ func withIdentity(m map[string]any) map[string]any {
 	return m
 }
 
-// encodeEntries encodes a tree as JSON in which every object is a list that contains one single-field object per field,
-// sorted by field name.
+// encodeEntries encodes a tree as JSON. It encodes every object as a list of objects with one field each, sorted by
+// field name.
 func encodeEntries(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil {

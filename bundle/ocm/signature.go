@@ -55,8 +55,8 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 }
 
 // Verify returns an error unless a trusted key signed the digest in the signature. A key in a certificate is trusted if
-// a trusted authority issued the certificate and the certificate is valid at the time now. Verify does not compare the
-// digest with a descriptor.
+// a trusted authority issued the certificate and the certificate is valid at the given time. Verify does not compare
+// the digest with a descriptor.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -220,7 +220,7 @@ func checkChain(certificates []*x509.Certificate, trust Trust, name string, now 
 	return nil
 }
 
-// isSelfSigned reports whether the certificate is self-signed. Unlike the method CheckSignatureFrom, it accepts
+// isSelfSigned reports whether the certificate is self-signed. Unlike x509.Certificate.CheckSignatureFrom, it accepts
 // certificates that are not authorities.
 func isSelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&

@@ -130,8 +130,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate checks the size of an RSA key in a certificate. It accepts keys of other types, because an authority
-// can have such a key.
+// checkCertificate checks the size of an RSA key in a certificate. It accepts keys of all other types, because
+// authorities can have them.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

@@ -21,7 +21,8 @@ type Access struct {
 	RequestTimeout time.Duration
 	// NoRetry disables retries, for callers with their own backoff.
 	NoRetry bool
-	// BlobHosts are hosts, HOST or HOST:PORT, to which registries can redirect requests in addition to their own host.
+	// BlobHosts are the hosts, as HOST or HOST:PORT, that registries can redirect requests to. The registry's own host
+	// does not need an entry.
 	BlobHosts []string
 	// Observe wraps the HTTP transport, for example to count requests. It can be nil.
 	Observe func(http.RoundTripper) http.RoundTripper

@@ -43,8 +43,8 @@ var reservedRanges = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"), // site-local IPv6 addresses
 }
 
-// metadataServices lists the addresses at which clouds serve credentials and settings to their machines, except
-// link-local addresses.
+// metadataServices lists the addresses of the services that give credentials and settings to machines in a cloud. It
+// omits link-local addresses.
 //
 // Source: documentation of the instance metadata of AWS (fd00:ec2::/32 also contains the credentials of EKS Pods),
 // Google Cloud, Alibaba Cloud, Azure and Oracle Cloud.

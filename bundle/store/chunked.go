@@ -11,8 +11,8 @@ import (
 )
 
 // oras uploads a blob with one PUT request. Some registries accept only chunked uploads: PATCH requests with the bytes,
-// then a PUT request without a body. After such a registry has refused an upload, client sends the next uploads to this
-// host as one chunk. oras has no function for chunked uploads.
+// then a PUT request without a body. After a registry refuses an upload with one PUT request, the type client sends
+// later uploads to this host as one chunk. oras has no function for chunked uploads.
 //
 // Source: OCI distribution specification, Pushing a blob in chunks.
 
@@ -59,8 +59,8 @@ func refusesUpload(status int) bool {
 	return false
 }
 
-// isRefusedUpload reports whether err is a registry's response that refused a blob upload in one PUT request. The next
-// attempt to upload the blob uses chunks.
+// isRefusedUpload reports whether err means that a registry refused a blob upload in one PUT request. The next attempt
+// to upload the blob uses chunks.
 func isRefusedUpload(err error) bool {
 	var response *errcode.ErrorResponse
 	return errors.As(err, &response) && response.Method == http.MethodPut && refusesUpload(response.StatusCode) &&

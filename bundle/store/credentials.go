@@ -26,9 +26,9 @@ func CheckDockerConfig(data []byte) error {
 	return err
 }
 
-// storedCredentials returns a function that finds a host's credentials in this order: in a docker config.json, with the
-// host's credential helper, with login, and with the credential helper for all hosts. It returns nil if dockerConfig is
-// empty and login is nil.
+// storedCredentials returns a function that finds a host's credentials. The function tries, in this order, the docker
+// config.json, the host's credential helper, login, and the credential helper for all other hosts. storedCredentials
+// returns nil if dockerConfig is empty and login is nil.
 func storedCredentials(dockerConfig []byte, login LoginFunc) (auth.CredentialFunc, error) {
 	if len(dockerConfig) == 0 {
 		if login == nil {

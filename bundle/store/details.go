@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// detailsTransport converts the JSON in the field detail in registry errors to strings, because oras prints other types
-// in Go syntax.
+// detailsTransport converts the "detail" field in registry errors from JSON to a string, because oras prints other
+// types in Go syntax.
 type detailsTransport struct{ http.RoundTripper }
 
 // maxErrorBytes limits the size of an error response whose details are converted.
@@ -42,7 +42,7 @@ func (f errorReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// withTextDetails returns a registry's error response body, with each error's field detail as a string. It returns any
+// withTextDetails returns the body of a registry's error response with each "detail" field as a string. It returns any
 // other body unchanged.
 //
 // Source: OCI distribution specification, Error Codes.

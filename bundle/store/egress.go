@@ -14,8 +14,8 @@ import (
 )
 
 // egress is a program's HTTP transport for all registries. Requests to hosts that an operator configured can go to any
-// address. For redirects, and for hosts whose names come from a component descriptor, egress limits the addresses to
-// which it connects.
+// address. For redirects, and for hosts whose names come from a component descriptor, egress allows only some kinds of
+// addresses.
 type egress struct {
 	mu             sync.Mutex                       // guards the fields below
 	base           *http.Transport                  // connects to any address
@@ -28,8 +28,8 @@ type egress struct {
 const (
 	// maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
 	maxSeen = 10_000
-	// maxHostBytes is the maximum length of HOST:PORT. DNS cannot resolve longer names. With maxSeen, it limits each map
-	// to 2.6 MB of names.
+	// maxHostBytes is the maximum length of HOST:PORT. DNS cannot resolve longer names. With maxSeen, it limits each
+	// map to 2.6 MB of names.
 	maxHostBytes = 253 + len(":65535")
 )
 
@@ -123,7 +123,7 @@ func firstRequest(request *http.Request) *http.Request {
 	return request
 }
 
-// allowedAddresses returns the address kinds that the request can connect to. everything is true if the request can
+// allowedAddresses returns the address kinds that the request can connect to. It also reports whether the request can
 // connect to any address, because an operator configured the host.
 func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, everything bool) {
 	e.mu.Lock()
@@ -135,7 +135,7 @@ func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, 
 	case configured:
 		return 0, true
 	case opened:
-		// A registry from a component descriptor can be in a private network, but not on the local machine, at a
+		// A registry from a component descriptor can be in a private network. It must not be on the local machine, at a
 		// link-local address or at a metadata service.
 		return reachPublic | reachPrivate, false
 	}

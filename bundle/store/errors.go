@@ -52,8 +52,8 @@ func IsUnavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// WithoutDetail returns the error in a registry's response with only the HTTP status, and other errors unchanged.
-// Registries add times and request IDs to errors, so the full text would differ after each request.
+// WithoutDetail replaces a registry's error response with an error that contains only the HTTP status. It returns other
+// errors unchanged. Registries add times and request IDs to errors, so the full text would differ after each request.
 func WithoutDetail(err error) error {
 	if response := ResponseError(err); response != nil {
 		return response
@@ -88,8 +88,8 @@ func (e *PausedError) Error() string {
 		http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
 }
 
-// StatusOf returns the HTTP status from the registry response in err. For missing credentials, it returns 401. ok is
-// false for other errors.
+// StatusOf returns the HTTP status from the registry response in err. For missing credentials, it returns 401. For
+// other errors, it returns false.
 func StatusOf(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {
@@ -105,7 +105,7 @@ func StatusOf(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// HostOf returns the host of the registry whose response caused err, or "" if err is not such a response.
+// HostOf returns the host of the registry whose response caused err, or "" if err has another cause.
 func HostOf(err error) string {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) && response.URL != nil {

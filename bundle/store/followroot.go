@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader returns a root of trust version's unverified content and its manifest's digest.
+// RootReader returns the unverified content of a root of trust version and the digest of its manifest.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
 // FollowRoot reads the versions after the given root of trust from a store. For the results, see FollowRootFrom.
@@ -27,8 +27,8 @@ func FollowRoot(
 }
 
 // FollowRootFrom reads the versions after the given root of trust in order, and returns the last valid version. If the
-// next version is invalid, refused is the reason and at is the digest of its manifest. err means that the next version
-// could not be read.
+// next version is invalid, it also returns the reason (refused) and the digest of that version's manifest (at). An
+// error means that the next version could not be read.
 func FollowRootFrom(
 	ctx context.Context, read RootReader, root trust.Root,
 ) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {

@@ -22,7 +22,7 @@ const (
 	maxHelperBytes = 1 << 20
 	// maxHelperMessage limits the part of a helper's output in an error.
 	maxHelperMessage = 300
-	// tokenUser is the user name with which a helper returns an identity token instead of a password.
+	// tokenUser is the user name that a credential helper returns with an identity token instead of a password.
 	tokenUser = "<token>"
 	// noHelperCredentials is the output of a helper that has no credentials for a host.
 	noHelperCredentials = "credentials not found in native keychain"
@@ -53,7 +53,7 @@ func runHelper(ctx context.Context, name, host string, timeout time.Duration) (a
 	return auth.Credential{Username: found.Username, Password: found.Secret}, nil
 }
 
-// helperOutput runs a credential helper. exists is false if the helper has no credentials for the host.
+// helperOutput runs a credential helper. It also reports whether the helper has credentials for the host.
 func helperOutput(
 	ctx context.Context, program, host string, timeout time.Duration,
 ) (credentials []byte, exists bool, err error) {

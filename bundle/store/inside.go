@@ -9,8 +9,8 @@ import (
 )
 
 // InternalDialer returns a dialer for endpoints in the runtime's own network. It refuses loopback and link-local
-// addresses, cloud metadata services, and each address that refuse rejects. It checks each connection's resolved
-// address.
+// addresses, cloud metadata services, and every address that the function refuse rejects. It checks the resolved
+// address of each connection.
 func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

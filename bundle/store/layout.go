@@ -22,7 +22,7 @@ import (
 // LayoutScheme is the prefix of a store location that is an OCI layout in a folder or tar file.
 const LayoutScheme = "oci-layout:"
 
-// Layout stores repositories in an OCI image layout. The layout is a folder, or a tar file that is read-only.
+// Layout stores repositories in an OCI image layout. The layout is a folder or a tar file. A tar file is read-only.
 type Layout struct {
 	path  string
 	index *layoutIndex
@@ -137,7 +137,7 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 }
 
 // layoutRepository writes to one repository of an OCI layout. The layout stays consistent if other processes write to
-// the same folder, or if power fails:
+// the same folder or the power fails:
 //   - A blob exists only if the bytes in its file match its digest.
 //   - Each change replaces the whole index.json while holding a lock on the folder.
 //   - A manifest that loses its tag stays in the index without a name, as in oras.

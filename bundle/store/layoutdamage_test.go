@@ -88,7 +88,7 @@ func TestRemovingADamagedBlobKeepsItsReplacement(t *testing.T) {
 func TestOversizedOrIrregularLayoutFilesAreRefused(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
-			// a sparse file
+			// Truncate creates a sparse file.
 			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) },
 			"is not a regular file": func(path string) error {
 				return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))

@@ -33,8 +33,8 @@ type layoutIndex struct {
 	batch    bool
 }
 
-// indexChange adds a manifest to the index. name is the manifest's "<repository>:<tag>", or empty for no tag. lost is
-// the digest of the manifest that had this name before. lost is set only if that manifest's file is missing or damaged.
+// indexChange adds a manifest to the index. The name is "<repository>:<tag>", or empty for a manifest without a tag. If
+// the file of the manifest that had this name before is missing or damaged, lost is that manifest's digest.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -89,8 +89,8 @@ func (x *layoutIndex) flush() error {
 	return x.write()
 }
 
-// resolve returns the descriptor for a manifest with the given name, "<repository>:<tag>", or with the digest in
-// reference.
+// resolve returns the descriptor for a manifest with the given name, "<repository>:<tag>". If no manifest has this
+// name, resolve looks for the digest in reference.
 func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

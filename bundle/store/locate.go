@@ -9,7 +9,8 @@ import (
 )
 
 // Locate opens a repository by its name in bundle.Content. "./NAME" is a repository in the store s. Any other name is a
-// repository in a registry. The function mirror returns the name of such a repository's mirror. mirror can be nil.
+// repository in a registry. If the function mirror is not nil, Locate opens the repository with the name that mirror
+// returns.
 func Locate(
 	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
 ) (oras.ReadOnlyTarget, error) {

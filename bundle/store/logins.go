@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	// loginMargin is the remaining validity at which a login is renewed. A short login is renewed when a quarter of its
-	// validity period is left.
+	// loginMargin is the time between the renewal of a login and its expiry. If a quarter of the login's validity is
+	// shorter, the login is renewed when this quarter is left.
 	loginMargin = 5 * time.Minute
-	// helperValidity is how long the output of a credential helper is cached. Credential helpers do not return an expiry.
+	// helperValidity is how long the output of a credential helper is cached. Credential helpers do not return an
+	// expiry.
 	helperValidity = time.Minute
 	// loginRetry is the time after which a failed login is tried again.
 	loginRetry = 5 * time.Second
@@ -29,7 +30,7 @@ type Login struct {
 }
 
 // LoginFunc logs in to the registry at HOST or HOST:PORT, for example with the identity of a cloud provider. It returns
-// nil if it does not serve the host.
+// nil if it has no login method for the host.
 type LoginFunc func(ctx context.Context, host string) (*Login, error)
 
 // logins caches credentials by host until shortly before they expire. Only one caller at a time logs in to a host.
@@ -40,13 +41,13 @@ type logins struct {
 	byHost map[string]*cachedLogin
 }
 
-// cachedLogin is a host's login. The channel turn is a lock for the other fields: a goroutine holds it by sending a
-// value.
+// cachedLogin is a host's login. The channel turn is a lock for the other fields. A goroutine sends a value to lock it,
+// and receives the value to unlock it.
 type cachedLogin struct {
 	turn       chan struct{}
 	credential auth.Credential
 	err        error
-	// renew is the time of the next login. expires is when the credential expires, or zero.
+	// renew is the time of the next login, and expires is the expiry of the credential, or zero.
 	renew, expires time.Time
 }
 
@@ -66,8 +67,8 @@ func (l *logins) of(host string) *cachedLogin {
 	return created
 }
 
-// get returns the cached credential for a host, or calls fetch. expires is zero if the credential has no expiry. If
-// fetch fails, get returns the previous credential until it expires.
+// get returns the cached credential for a host, or calls the function fetch for a new one. The function returns a zero
+// expiry for a credential that does not expire. If it fails, get returns the previous credential until it expires.
 func (l *logins) get(
 	ctx context.Context, host string, fetch func(context.Context) (found auth.Credential, expires time.Time, err error),
 ) (auth.Credential, error) {
@@ -96,7 +97,7 @@ func (l *logins) get(
 	return login.credential, login.err
 }
 
-// renewalOf returns the time at which credentials must be renewed.
+// renewalOf returns the time when credentials must be renewed.
 func renewalOf(now, expires time.Time) time.Time {
 	if expires.IsZero() {
 		return now.Add(helperValidity)

@@ -36,7 +36,7 @@ func Open(location string, registries *Registries) (Store, error) {
 	return &Registry{registries: registries, prefix: prefix}, nil
 }
 
-// pathProblem returns the rule that the path of a registry location violates, or "" for another problem.
+// pathProblem returns the rule that the path of a registry location violates, or "" if the path is not the problem.
 func pathProblem(prefix string) string {
 	_, path, _ := strings.Cut(prefix, "/")
 	switch {

@@ -9,10 +9,10 @@ import (
 // ClientOptions configure an HTTP client for servers other than registries.
 type ClientOptions struct {
 	// Hosts contains HOST or HOST:PORT for each server that an operator configured. The client connects to any address
-	// that these hosts have. It connects to other hosts, such as endpoints in a server's response, only at public and
-	// private addresses, and not at loopback or link-local addresses or metadata services.
+	// that these hosts have. For other hosts, such as endpoints in a server's response, it connects only to public and
+	// private addresses. It does not connect to loopback addresses, link-local addresses or metadata services.
 	Hosts []string
-	// Redirects is the rule for redirects, and the default is RefuseRedirects. A rule that allows other hosts must call
+	// Redirects is the rule for redirects. It defaults to RefuseRedirects. A rule that allows other hosts must call
 	// RedirectsTo.
 	Redirects func(next *http.Request, via []*http.Request) error
 	// TLS contains the certificates. By default, the client trusts the system's certificates.
@@ -82,5 +82,5 @@ func (o outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(request)
 }
 
-// CloseIdleConnections is called by http.Client's method with the same name.
+// CloseIdleConnections closes idle connections. The method of http.Client with the same name calls it.
 func (o outgoing) CloseIdleConnections() { o.egress.closeIdle() }

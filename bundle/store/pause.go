@@ -23,7 +23,8 @@ const (
 	maxPauses = 1_000
 )
 
-// retryPolicy retries a failed request after up to 3 seconds. The type pauseTransport handles longer Retry-After times.
+// retryPolicy retries a failed request up to five times and waits at most 3 seconds before each retry. The type
+// pauseTransport handles longer Retry-After times.
 var retryPolicy = &retry.GenericPolicy{
 	Retryable: func(response *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*PausedError)) {
@@ -41,7 +42,7 @@ func withRetry(base http.RoundTripper) http.RoundTripper {
 	return transport
 }
 
-// pauseTransport is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the
+// pauseTransport delays requests after a response 429 or 503 with a Retry-After header. It delays all requests to the
 // same host until the time in this header. It delays reads and writes separately, because registries limit them
 // separately.
 type pauseTransport struct {
@@ -140,7 +141,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // RetryPaused calls transfer again if the registry returned 429 or 503, or if it refused an upload that the next call
-// sends in chunks. transfer must skip the parts that it has already transferred.
+// sends in chunks. The function transfer must skip the parts that it has already transferred.
 func RetryPaused(transfer func() error) error {
 	const retries = 3
 	err := retryRefused(transfer)
@@ -154,7 +155,8 @@ func RetryPaused(transfer func() error) error {
 }
 
 // retryRefused calls upload. If the registry refused the upload but accepts chunks, retryRefused calls upload again,
-// which then sends chunks. If the second call also fails, it returns the response to the first call.
+// which then sends chunks. If the second call fails, too, retryRefused returns the error from the first call, or from
+// the second call if the registry is overloaded.
 func retryRefused(upload func() error) error {
 	err := upload()
 	if !isRefusedUpload(err) {

@@ -59,8 +59,8 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects allows redirects to the same host, but not from https to http. Use it as an http.Client's field
-// CheckRedirect. The error is a *RedirectError.
+// SameHostRedirects allows redirects to the same host, but not from https to http. Use it as http.Client.CheckRedirect.
+// The error is a *RedirectError.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError

@@ -160,7 +160,8 @@ func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() 
 	return server
 }
 
-// serveAt returns a function that serves on an address. It skips the test if this machine does not have the address.
+// serveAt returns a function that starts a server at an address. It skips the test if this machine does not have the
+// address.
 func serveAt(t *testing.T, address string) func(http.Handler) *httptest.Server {
 	return func(handler http.Handler) *httptest.Server {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))

@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// quirkyRegistry starts a registry and returns its address. quirk receives each request first, and returns true if it
-// has sent the response. Otherwise, the registry sends the response to the writer that quirk returns.
+// quirkyRegistry starts a registry and returns its address. The function quirk receives each request first, and returns
+// true if it has sent the response. Otherwise, the registry sends its response to the writer that the function returns.
 func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request) (http.ResponseWriter, bool)) string {
 	t.Helper()
 	logrus.SetOutput(io.Discard)

@@ -49,7 +49,8 @@ func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	}
 	if r, ok := from.(*remote.Repository); ok {
 		// Without this call, oras first reads the manifest, and fails if the manifest is too large or has a subject
-		// that oras cannot read. A runtime could push such a manifest as its report to prevent the report's removal.
+		// that oras cannot read. A runtime could push a manifest of this kind as its report to prevent the report's
+		// removal.
 		_ = r.SetReferrersCapability(true)
 	}
 	err := deleter.Delete(ctx, d)

@@ -36,7 +36,7 @@ func CheckCA(file []byte) error {
 	return err
 }
 
-// certPool returns the system's CA certificates with the given ones, or nil if both arguments are empty.
+// certPool returns a pool with the system's CA certificates and the given ones, or nil if both arguments are empty.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil

@@ -15,7 +15,7 @@ type Store interface {
 	fmt.Stringer
 	// Name returns the full name of a repository in the store, in the same format as bundle.Content.Repository.
 	Name(repository string) string
-	// Holds reports whether the store can read a repository, in the same format as bundle.Content.Repository.
+	// Holds reports whether the store can read a repository. The name has the same format as bundle.Content.Repository.
 	Holds(repository string) bool
 	// Repository opens a repository in the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)

@@ -29,8 +29,8 @@ func CheckStreamURL(address string) error {
 // connection can reach that replica.
 var ErrOtherReplica = errors.New("another replica sends the events of this runtime")
 
-// Stream opens a stream of server-sent events, which ends with ctx. It sends the credentials for the URL's host. It
-// does not follow redirects.
+// Stream opens a stream of server-sent events. The stream ends when the context ends. It sends the credentials for the
+// URL's host. It does not follow redirects.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
 		return nil, fmt.Errorf("URL of notifications: %w", err) // omit the URL, which can contain credentials

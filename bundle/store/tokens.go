@@ -20,13 +20,13 @@ const tokenBytes = 256
 type tokenCache struct {
 	limitBytes int
 	// basic returns the current token for a registry with the Basic scheme. If basic is nil, the cached token is used.
-	// Credentials can change while a program runs. Amazon ECR returns status 403 for expired credentials, and oras keeps a
-	// cached token after this status.
+	// Credentials can change while a program runs. Amazon ECR returns status 403 for expired credentials, and oras
+	// keeps a cached token after this status.
 	basic func(ctx context.Context, registry string) (string, error)
 
 	mu sync.Mutex // guards the fields below
-	// newer receives all tokens. When the tokens in newer need half of the limit, newer becomes older, and an empty cache
-	// becomes newer.
+	// newer receives all tokens. When they take up half of the limit, the cache moves from newer to older, and newer
+	// becomes an empty cache.
 	newer, older auth.Cache
 	newerBytes   int
 }

@@ -128,7 +128,7 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 }
 
 // EnsureDocuments writes a bundle's documents to the DocumentsRepository, with a manifest that refers to them. Without
-// this manifest, the registry's garbage collection could delete them. missing is true if the repository lacked a
+// this manifest, the registry's garbage collection could delete them. It reports whether the repository lacked a
 // document or the manifest.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
@@ -227,7 +227,7 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 
 // PlaceDocuments makes a bundle's documents available in the runtime's repository. The caller must first write the
 // documents with EnsureDocuments. The function present reports whether the runtime's repository is known to contain a
-// blob. PlaceDocuments does not push such a blob.
+// blob. PlaceDocuments does not push these blobs.
 func PlaceDocuments(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, present func(digest.Digest) bool,
 ) error {

@@ -73,7 +73,7 @@ type openValue struct {
 	known              map[string]bool // the keys of a large object, otherwise nil
 }
 
-// fewKeys is the number of keys up to which a search through a list is faster than a map.
+// fewKeys is the maximum number of keys for a search through a list. For more keys, a map is faster.
 const fewKeys = 16
 
 func (o *openValues) open(isObject bool) {

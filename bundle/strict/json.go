@@ -49,7 +49,7 @@ func ExtendedJSON(data []byte, v any, depth int) error {
 }
 
 // checkCase returns an error for a key that differs from a field of t only in case. Package encoding/json would decode
-// such a key into the field.
+// this key into the field.
 func checkCase(document any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

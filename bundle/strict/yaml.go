@@ -71,8 +71,8 @@ func ParseYAML(data []byte, limits Limits) ([]*yaml.Node, error) {
 	}
 }
 
-// syntaxHint returns a hint for a YAML syntax error if a line starts with a tab, which YAML does not accept as
-// indentation, or with a directive, which the decoder supports only in part.
+// syntaxHint returns a hint for two common causes of YAML syntax errors. One is a line that starts with a tab, which
+// YAML does not accept as indentation. The other is a directive, which the decoder supports only in part.
 func syntaxHint(data []byte) string {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -218,9 +218,9 @@ func HasMergeKey(n *yaml.Node) bool {
 	return false
 }
 
-// checkMerge checks the value of a merge key. seen contains the keys that precede the merge key in the mapping. If the
-// value contains one of these keys too, checkMerge returns an error, because decoders disagree on which of the two
-// entries applies.
+// checkMerge checks the value of a merge key. The map seen contains the keys that precede the merge key in the mapping.
+// If the value contains one of these keys too, checkMerge returns an error, because decoders disagree about the entry
+// that applies.
 func (w *yamlWalk) checkMerge(value *yaml.Node, seen map[string]bool) error {
 	merged := []*yaml.Node{value}
 	if value.Kind == yaml.SequenceNode || value.Kind == yaml.AliasNode && value.Alias.Kind == yaml.SequenceNode {

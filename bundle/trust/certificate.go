@@ -153,7 +153,7 @@ type Certificate struct {
 	IssuerThumbprint string
 }
 
-// RenewAt returns the time at which the agent requests a new certificate: after a third of the validity period.
+// RenewAt returns the time when the agent requests a new certificate, which is after a third of the validity period.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
 // Covers reports whether the certificate is valid at the given time. Because clocks differ, it accepts the certificate

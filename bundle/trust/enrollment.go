@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TokenSecret is a control plane secret. The control plane derives enrollment tokens from it.
+// TokenSecret is a secret from which the control plane derives enrollment tokens.
 type TokenSecret []byte
 
 // TokenSecrets are a fleet's token secrets, newest first. The control plane accepts tokens from all of them.
@@ -206,7 +206,8 @@ func ParseToken(text string) (Token, error) {
 	return Token{Expires: time.Unix(seconds, 0), mac: mac}, nil
 }
 
-// authenticationCode returns the HMAC of the parts. Line feeds separate the parts, which do not contain line feeds.
+// authenticationCode returns the HMAC of the parts. Line feeds separate the parts. The parts themselves do not contain
+// line feeds.
 func authenticationCode(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(strings.Join(parts, "\n")))

@@ -22,7 +22,7 @@ type Signer = signature.Signer
 
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
-// GenerateKey creates a P-256 key and returns it as a PKCS #8 PEM file's content.
+// GenerateKey creates a P-256 key and returns it in PEM (PKCS #8).
 func GenerateKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -52,7 +52,7 @@ func LoadSigner(file []byte) (Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// PublicKeyPEM returns the signer's public key as a PEM file's content.
+// PublicKeyPEM returns the signer's public key in PEM.
 func PublicKeyPEM(signer Signer) ([]byte, error) {
 	key, err := signer.PublicKey()
 	if err != nil {

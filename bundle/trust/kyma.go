@@ -60,8 +60,8 @@ func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Matches reports whether k and other can be the same Kyma: they must have the same name and, if both have a UID, the
-// same UID.
+// Matches reports whether k and other can be the same Kyma. They must have the same name. If both have a UID, they must
+// have the same UID.
 func (k Kyma) Matches(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }

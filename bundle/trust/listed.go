@@ -8,7 +8,7 @@ import (
 
 // ListedKey is a key in a root of trust, with one of its roles.
 type ListedKey struct {
-	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix of component names.
+	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease followed by a component name prefix.
 	Role       string
 	Thumbprint string
 	// ID is the key's ID in root.json: the digest of the key in TUF format.

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// MediaTypeDescriptor is the media type of a component descriptor in the field Release in a bundle's Manifest.
+// MediaTypeDescriptor is the media type of a component descriptor in bundle.Manifest.Release.
 const MediaTypeDescriptor = "application/vnd.kyma-pull.component-descriptor.v1+json"
 
 const (
-	// MaxReleaseDocuments limits the number of documents in the field Release in a bundle's Manifest.
+	// MaxReleaseDocuments limits the number of documents in bundle.Manifest.Release.
 	MaxReleaseDocuments = 250
 	maxReleaseDepth     = 16
 )
@@ -62,10 +62,10 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease checks that enough release keys signed a component's descriptor, and that this descriptor or a
-// referenced descriptor contains all content and images in released. documents are the blobs in the field Release in
-// the module's Manifest, by digest. If the root of trust has no release keys, CheckRelease checks only the minimum
-// version and returns an empty descriptor.
+// CheckRelease checks that enough release keys signed a component's descriptor. It also checks that this descriptor, or
+// a descriptor that it references, contains all content and images in released. The map documents contains the blobs
+// that the field Release of the module's bundle.Manifest lists. If the root of trust has no release keys, CheckRelease
+// checks only the minimum version and returns an empty descriptor.
 func (r Root) CheckRelease(
 	released Released, documents map[digest.Digest][]byte, now time.Time,
 ) (ocm.Descriptor, error) {
@@ -232,11 +232,11 @@ func (e releaseEvidence) checkContent(d ocm.Descriptor, content ReleasedContent)
 }
 
 // isSigned reports whether the component's signature covers the content of a resource. It does not cover the content of
-// a resource with the access type none.
+// a resource with the access type "none".
 func isSigned(r ocm.Resource) bool { return r.Digest.IsCovered() && r.Access.Kind() != ocm.AccessNone }
 
-// matchesImage returns a function that reports whether a resource matches the image reference in name, version and
-// digest.
+// matchesImage returns a function that reports whether a resource has the name, version and digest in an image
+// reference.
 func matchesImage(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]

@@ -10,7 +10,7 @@ import (
 const MaxRootHops = 64
 
 // Next parses data and verifies that it is the root of trust version after r. The root keys in both versions must have
-// signed it. Its version number must be one higher, its fleet must be the same, its epoch must not be lower, and it
+// signed it. Its version number must be one higher, its fleet must be the same, and its epoch must not be lower. It
 // must contain all of r's revocations. Next does not check the expiry. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
@@ -44,8 +44,8 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// NewestRoot returns the newer of two roots of trust: followed is the latest version from the registry, and pinned is
-// the version in the agent's installation. It compares epochs first, and then versions.
+// NewestRoot returns the newer of two roots of trust: the latest version from the registry (followed) or the version in
+// the agent's installation (pinned). It compares epochs first, and then versions.
 func NewestRoot(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

@@ -147,7 +147,7 @@ func (d *RootDraft) SetFloor(component, version string) {
 // SetEpoch sets the epoch. Agents refuse bundles from earlier epochs, even if these have a higher sequence.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
-// Sign adds the given root keys' signatures to the draft.
+// Sign signs the draft with the given root keys.
 func (d *RootDraft) Sign(signers ...Signer) error {
 	for _, signer := range signers {
 		public, err := signer.PublicKey()
@@ -174,7 +174,7 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 }
 
 // CountSignatures returns the number of signatures in the draft, and the number of root keys that must sign it. If the
-// draft changes the root keys, root keys from the previous version must also sign. threshold does not include them.
+// draft changes the root keys, root keys from the previous version must also sign. The threshold does not include them.
 func (d *RootDraft) CountSignatures() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }

@@ -36,8 +36,8 @@ const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
 	maxPatternBytes = 1 << 10
-	// maxPatternSteps limits the size of a compiled regular expression. A short pattern such as x{1000}{1000} can compile
-	// to a huge program.
+	// maxPatternSteps limits the size of a compiled regular expression. A short pattern such as x{1000}{1000} can
+	// compile to a huge program.
 	maxPatternSteps = 10_000
 	maxDepth        = 8
 )
@@ -115,8 +115,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns a runtime's maintenance schedule. Its windows come from the first rule that matches the runtime, and its
-// Minimum is the argument minimum.
+// For returns a runtime's maintenance schedule with the given Minimum. The windows come from the first rule that
+// matches the runtime.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -128,8 +128,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// ShortWindows returns a message for each window that is shorter than the minimum. The message contains the window's
-// field.
+// ShortWindows returns a message for each window that is shorter than the minimum. The message names the field of the
+// window.
 func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()

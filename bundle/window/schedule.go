@@ -52,8 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the current or next time span in which an upgrade can start. Without such a span, it returns false.
-// Windows that touch or overlap form one span.
+// Next returns the current or next time span in which an upgrade can start, or false if there is no such span. Windows
+// that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := nextSpan(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -61,9 +61,9 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return nextSpan([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// CheckChosen reports whether an early upgrade can start now. chosen is the time that the runtime's admin selected for
-// the early upgrade. That choice expires when the next window after chosen begins. If chosen is in the future and
-// before the next window, open is false and from is chosen.
+// CheckChosen reports whether an early upgrade can start now. The runtime's admin selected the time chosen for the
+// early upgrade. This choice expires when the next window after that time begins. If the chosen time is in the future
+// and before the next window, CheckChosen returns false and the chosen time.
 func (s Schedule) CheckChosen(chosen, now time.Time) (open bool, from time.Time) {
 	if !s.Early || chosen.IsZero() {
 		return false, time.Time{}

@@ -143,8 +143,8 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// Runtime ship has its own registry, and runtime bunker has a folder instead. Neither can connect to the fleet's
-// registry.
+// The runtime "ship" has its own registry, and the runtime "bunker" has a folder instead. Neither can connect to the
+// fleet's registry.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()

@@ -313,7 +313,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 				}
 				return false, fmt.Sprint(len(events.Items), " other events")
 			})
-		// the publisher has replaced the refused bundle with a valid one
+		// The publisher has replaced the refused bundle with a valid one.
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 	})
 }

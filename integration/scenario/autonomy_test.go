@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// editModules requests scaler from channel fast, and mailer, as the runtime's admin.
+// editModules edits the Kyma as the runtime's admin: it requests scaler from the channel "fast", and mailer.
 func editModules(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {

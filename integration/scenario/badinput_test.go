@@ -22,7 +22,8 @@ type faultyModule struct {
 	state  v1beta2.State
 	// situation is the cause that `kcp-publisher why` must print.
 	situation string
-	// want lists strings that the module's message must contain. MODULE stands for the module's name in the share.
+	// want lists strings that the module's message must contain. MODULE stands for the module's name in the shared
+	// fleet.
 	want  []string
 	offer func(context.Context, *fleet.Fleet) error
 }

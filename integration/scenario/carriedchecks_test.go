@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Operators carry runtime ship's bundles and reports as files. The next wave contains a connected runtime.
+// Operators carry the bundles and reports of the runtime "ship" as files. The next wave contains a connected runtime.
 func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

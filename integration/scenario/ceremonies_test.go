@@ -99,7 +99,7 @@ func (s shell) shownKeys() []ceremonyKey {
 	return shown.Keys
 }
 
-// note records the thumbprint of each holder's key. It relies on the order in which the holders sign in the guide.
+// note records the thumbprint of each holder's key. It relies on the order of the holders' signatures in the guide.
 func (s shell) note(holders map[string]string) {
 	s.t.Helper()
 	draft, complete := filepath.Join(s.dir, "ada", "root-2.draft.json"), filepath.Join(s.dir, "bob", "root-2.json")

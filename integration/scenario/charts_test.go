@@ -34,7 +34,8 @@ import (
 // chartNamespaces maps each chart to its installation namespace.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart runs the programs as the ServiceAccounts from their charts. values contains the chart values by program.
+// byChart runs the programs as the ServiceAccounts from their charts. The argument values contains the chart values by
+// program.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
 		objects, err := renderChart(program, values[program])

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// offer adds module versions to the catalog and sets channel regular to the first one.
+// offer adds module versions to the catalog and sets the "regular" channel to the first one.
 func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), versions...))

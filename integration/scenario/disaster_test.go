@@ -59,7 +59,7 @@ type disaster struct {
 	s      shell
 	blocks map[string][]guides.Block
 	ran    []string
-	// mounted is the folder in which the publisher reads the content of Secret fleet-keys.
+	// mounted is the folder from which the publisher reads its keys. It has the content of Secret fleet-keys.
 	mounted string
 }
 

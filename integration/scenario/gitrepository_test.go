@@ -28,7 +28,7 @@ import (
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is the repository's address. credentials is the folder with the clients' credentials.
+	// url is the repository's address, and credentials is the folder with the clients' credentials.
 	url, credentials string
 	env              []string
 }
@@ -157,7 +157,7 @@ func kymaOf(id string, modules ...string) string {
 	return text
 }
 
-// record returns the data in the ConfigMap in which the publisher records the applied commit.
+// record returns the data of the ConfigMap that contains the publisher's record of the applied commit.
 func record(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}

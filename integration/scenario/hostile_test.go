@@ -133,7 +133,8 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		// The publisher processes reports in order, so it has processed the reencoded report once it has processed this one.
+		// The publisher processes reports in order. Once it has processed the next report, it has also processed the
+		// reencoded report.
 		r.pushReport(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
@@ -155,7 +156,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	})
 	t.Run("new key resets the sequence", func(t *testing.T) {
 		r.pushReport(func(report *bundle.Report) {
-			// the publisher records only changes
+			// The publisher records only changes.
 			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2"
 		})
 		until(t, time.Minute, "a sequence that is 23 hours ahead is accepted", func() (bool, string) {

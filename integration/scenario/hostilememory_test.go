@@ -25,8 +25,8 @@ const (
 )
 
 // Fifty runtimes with stolen keys send 10,000 expensive reports to the publisher, which has the memory limit of its
-// chart. After the runtimes send usual reports again, the publisher needs as much memory as before. The publisher frees
-// the data for decisions about removals after one to two minutes.
+// chart. After the runtimes send normal reports again, the publisher needs as much memory as before. The publisher
+// frees the data for decisions about removals after one to two minutes.
 func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 	suite.Long(t) // the short suite runs TestHostileReportsAreFreedFromMemory
 	const reporters, hostileRounds = 50, 200
@@ -92,8 +92,8 @@ func (h *hostileReporters) round(change func(*bundle.Report)) {
 	}
 }
 
-// liveHeapAtRest sends usual reports, so that no status contains data from hostile reports, and returns the size of the
-// publisher's heap.
+// liveHeapAtRest sends normal reports, so that no status contains data from hostile reports, and returns the size of
+// the publisher's heap.
 func (h *hostileReporters) liveHeapAtRest() int64 {
 	h.t.Helper()
 	h.round(func(*bundle.Report) {})
@@ -141,8 +141,8 @@ func liveHeap(t *testing.T, address string) (bytes int64) {
 	return bytes
 }
 
-// makeHostile changes a report so that it costs the publisher much memory. Only one of ten reports contains many
-// requested modules: the API server needs much CPU time for the resulting statuses.
+// makeHostile changes a report so that the publisher needs a lot of memory for it. Only one of ten reports contains
+// many requested modules, because the API server needs a lot of CPU time for the resulting statuses.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)

@@ -28,7 +28,7 @@ func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 		client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// untilReadyBecause waits until a Kyma has the state and the message of its Ready condition contains the words.
+// untilReadyBecause waits until a Kyma has the state, and the message of its Ready condition contains the words.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {

@@ -131,7 +131,7 @@ func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runt
 	return l, one
 }
 
-// release sets channel regular to a new version of scaler.
+// release sets the "regular" channel to a new version of scaler.
 func (l landscapeOf) release(version string) {
 	l.t.Helper()
 	must(l.t, l.f.Release(l.t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version)))

@@ -28,7 +28,7 @@ const packedZot = checkout + "/../shared/oracles/zot.gz"
 // volume is a registry's stored data, from which a test can remove parts.
 type volume struct {
 	host string
-	// data is the registry's folder. repositories contains one folder per repository.
+	// data is the registry's folder, and repositories is the folder that contains one folder per repository.
 	data, repositories string
 	// blob returns the path of a blob in its repository's folder.
 	blob func(digest.Digest) string

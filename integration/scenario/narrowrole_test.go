@@ -79,7 +79,8 @@ func checkMoveToSmallRole(t *testing.T, past supported, today fleet.Binaries) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// contentSecrets returns the names of the Secrets with content that contain a digest, and of those with fixed names.
+// contentSecrets returns the names of the Secrets that contain module content. byDigest lists the names that contain a
+// digest, and slots lists the fixed names.
 func contentSecrets(t *testing.T, r *fleet.Runtime) (byDigest, slots []string) {
 	t.Helper()
 	var all corev1.SecretList

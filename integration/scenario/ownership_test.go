@@ -50,9 +50,9 @@ func wantNoAttackerImage(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// A user with write access to one Kyma must not take over another Kyma's runtime: before the runtime enrolls, after its
-// Kyma is deleted, and after the control plane is rebuilt. Only an operator can assign the runtime, with `kcp-publisher
-// move`.
+// A user with write access to one Kyma must never take over another Kyma's runtime. The test tries this before the
+// runtime enrolls, after its Kyma is deleted, and after the control plane is rebuilt. Only an operator can assign the
+// runtime, with `kcp-publisher move`.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

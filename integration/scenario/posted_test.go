@@ -26,8 +26,8 @@ type postedEvents struct {
 	seen []string
 }
 
-// eventsWebhook starts a webhook and returns the flags with which a publisher posts Events with the given reasons to
-// it.
+// eventsWebhook starts a webhook. It returns the flags that make a publisher post Events with the given reasons to this
+// webhook.
 func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	t.Helper()
 	posted := &postedEvents{reasons: reasons}

@@ -188,8 +188,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Error("a dry run recorded unused manifests")
 	}
 
-	// The first prune removes old bundles. Unused shared manifests are only recorded, and removed by a prune that runs
-	// long enough afterwards.
+	// The first prune removes old bundles, but only records unused shared manifests. A prune that runs long enough
+	// afterwards removes them.
 	output, code := prune(t, f)
 	if code != 0 || !strings.Contains(output, "bundle, superseded") {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)
@@ -204,7 +204,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Errorf("content was removed when first found unused\n%s", output)
 	}
 
-	// A month later, prune removes unused shared manifests, and manifests for runtimes that an operator declared gone.
+	// A month later, prune removes unused shared manifests, and manifests for runtimes that an operator listed with
+	// --gone.
 	backdate(t, f)
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)

@@ -96,7 +96,8 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	// Channel fast has version 1.9.0, so the runtime's catalog contains the ModuleTemplate that the policy rejects.
+	// The "fast" channel has version 1.9.0, so the runtime's catalog contains the ModuleTemplate that the policy
+	// rejects.
 	channels := func(regular string) {
 		t.Helper()
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular),

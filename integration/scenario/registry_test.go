@@ -55,8 +55,8 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// Restore the valid bundle before the registry works again. Otherwise, the agent could accept the forged bundle,
-		// which is newer, and then refuse the valid bundle as older.
+		// Restore the valid bundle before the registry works again. Otherwise, the agent could accept the forged
+		// bundle, which is newer, and then refuse the valid bundle as older.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -161,8 +161,8 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// An attacker with the publisher's key publishes a bundle with such a high sequence number that the publisher's own
-// bundles are always older.
+// An attacker with the publisher's key publishes a bundle with a very high sequence number. The publisher's own bundles
+// are then always older.
 func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})

@@ -189,7 +189,7 @@ func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.startTokenService(lines(inShort[0])[1])
 }
 
-// This registry rejects unknown users but does not isolate runtimes.
+// A registry with an htpasswd file rejects unknown users but does not isolate runtimes.
 func TestDistributionPasswordsDoNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))

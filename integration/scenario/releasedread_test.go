@@ -18,7 +18,7 @@ import (
 
 // The test uses random catalogs, requests, windows and settings. For each runtime, the publisher must either report the
 // problem in the runtime's own row, or publish a bundle that this version's agent and each released agent accept. The
-// runtime named valid always gets a bundle.
+// runtime "valid" always gets a bundle.
 func TestReleasedAgentsReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()

@@ -54,8 +54,8 @@ func hasMailer(t *testing.T, r *fleet.Runtime) bool {
 	return err == nil && installed.DeletionTimestamp.IsZero()
 }
 
-// removeMailerFromChannel removes module mailer from channel regular, so that all runtimes lose it. It returns the
-// changed ModuleReleaseMeta.
+// removeMailerFromChannel removes module mailer from the "regular" channel, so that all runtimes lose it. It returns
+// the changed ModuleReleaseMeta.
 func removeMailerFromChannel(t *testing.T, f *fleet.Fleet) *v1beta2.ModuleReleaseMeta {
 	t.Helper()
 	released := &v1beta2.ModuleReleaseMeta{}

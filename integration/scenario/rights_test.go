@@ -98,7 +98,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
-	// the flags after "skr-agent run" in the guide
+	// Use the flags after "skr-agent run" in the guide.
 	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 5)[3])[2:]
 	f := newFleet(t, options)
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
@@ -206,10 +206,10 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		rights, err = r.AgentRights()
 		must(t, err)
 		checkRequests(t, "agent", rights, func(right string) bool {
-			// the agent uses these permissions only if the catalog changes
+			// The agent uses these permissions only if the catalog changes.
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
 				isOnlyForSomeSecrets(right) ||
-				// server-side apply of a missing object needs create and patch
+				// Server-side apply of a missing object needs the verbs create and patch.
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
@@ -409,7 +409,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 }
 
 // checkRequests checks that the API server denied none of a program's requests, and that the program used each of its
-// permissions. noOccasion returns true for permissions that the program does not have to use.
+// permissions. The function noOccasion returns true for permissions that the program does not have to use.
 func checkRequests(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

@@ -20,11 +20,11 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is a short offlineAfter that is still longer than report delays on a busy machine.
+// soonOffline is a short value for OfflineAfter that is still longer than the report delays on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages returns rollout settings with a canary wave and a wave for all other runtimes. change can modify both waves.
-// offlineAfter is so long that no runtime counts as offline.
+// stages returns rollout settings with a canary wave and a wave for all other runtimes. The function change can modify
+// both waves. OfflineAfter is so long that no runtime counts as offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},

@@ -1,5 +1,5 @@
-// Package scenario tests the behavior that users see. Each test runs the two programs with real API servers and a
-// real registry. Most tests use a share of a fleet (shareFleet). A test that stops or breaks a part of the fleet
+// Package scenario tests the behavior that users see. Each test runs the two programs with real API servers and a real
+// registry. Most tests share a fleet with other tests (shareFleet). A test that stops or breaks a part of the fleet
 // starts its own fleet (newFleet).
 package scenario
 
@@ -92,7 +92,7 @@ func offerSamples(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
-// setChannels sets module scaler's versions in channels regular and fast.
+// setChannels sets the versions of module scaler in the channels "regular" and "fast".
 func setChannels(t *testing.T, f *fleet.Fleet, regular, fast string) {
 	t.Helper()
 	v := scaler(f, regular)
@@ -111,8 +111,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime with channel regular and waits until the modules are ready. In a share, all names get
-// the share's suffix.
+// runtimeWith adds a runtime with the channel "regular" and waits until the modules are ready. In a shared fleet, all
+// names get a suffix (see shareFleet).
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
@@ -132,7 +132,7 @@ func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
 
-// promote sets the same version of module scaler in channels regular and fast.
+// promote sets the same version of module scaler in the channels "regular" and "fast".
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	setChannels(t, f, version, version)

@@ -57,7 +57,8 @@ func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 	must(t, f.Control.Patch(t.Context(), secret, client.MergeFrom(before)))
 }
 
-// untilSecret waits until a runtime has a Secret with a value, or no such Secret for an empty value.
+// untilSecret waits until a runtime has a Secret with the given value. If the value is empty, it waits until the Secret
+// does not exist.
 func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}

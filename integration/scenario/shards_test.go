@@ -264,7 +264,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	}
 }
 
-// promoteRegular changes only channel regular, so each runtime gets exactly one new bundle.
+// promoteRegular changes only the "regular" channel, so each runtime gets exactly one new bundle.
 func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version),

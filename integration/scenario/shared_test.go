@@ -16,7 +16,7 @@ import (
 // sharesPerFleet limits the number of scenarios that use one fleet.
 const sharesPerFleet = 8
 
-// sharedFleets lends shares of fleets with default options. It starts fleets on demand.
+// sharedFleets lends parts of fleets, called shares, to scenarios. The fleets have default options and start on demand.
 type sharedFleets struct {
 	mu     sync.Mutex // guards the fields below
 	fleets []*sharedFleet

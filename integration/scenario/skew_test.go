@@ -111,8 +111,8 @@ func TestReleasedVersionsWorkWithTheCurrentVersion(t *testing.T) {
 // sidecars is a publisher flag that adds a setting to every bundle.
 const sidecars = "--set=runtime-namespace-label=istio-injection=enabled"
 
-// skew is a fleet with programs from two versions. Runtime berlin starts with an agent from an earlier release, and
-// paris with the current agent.
+// skew is a fleet with programs from two versions. The runtime "berlin" starts with an agent from an earlier release,
+// and "paris" with the current agent.
 type skew struct {
 	t               *testing.T
 	f               *fleet.Fleet

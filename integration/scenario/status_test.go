@@ -117,8 +117,8 @@ func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns the value that a publisher with a newer root of trust, which expires at ends, would record in its
-// Lease.
+// newerRoot returns the value that a publisher would record in its Lease if it had a newer root of trust. That root
+// expires at the time ends.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList

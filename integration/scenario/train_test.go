@@ -24,7 +24,7 @@ const minChannelTime = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
 
-// threeChannels sets scaler's versions in channels dev, fast and regular.
+// threeChannels sets scaler's versions in the channels "dev", "fast" and "regular".
 func threeChannels(t *testing.T, f *fleet.Fleet, dev, fast, regular string) {
 	t.Helper()
 	channels := []v1beta2.ChannelVersion{

@@ -57,7 +57,7 @@ func TestTrainPromotesByEditingTheReleaseMeta(t *testing.T) {
 	}
 }
 
-// labelVersion sets the label that holds a version on its ModuleTemplate. value is JSON.
+// labelVersion sets the label that holds back a version on the version's ModuleTemplate. The value is JSON.
 func labelVersion(t *testing.T, f *fleet.Fleet, version, value string) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, v1beta2.LabelHoldPromotion, value)

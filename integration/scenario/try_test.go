@@ -67,7 +67,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
 }
 
-// triedBy returns the trial's options that the make command in a shell block sets.
+// triedBy returns the options that the make command in a shell block passes to the trial.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
 	recipe := newPlainShell(t, checkout, binaries).
@@ -90,7 +90,7 @@ const (
 	tryBlocks   = 6
 )
 
-// As for a module team, the component is in an archive and the ModuleTemplates are in a folder.
+// Like a module team, the test uses a component in an archive and ModuleTemplates in a folder.
 func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	suite.Long(t)
 	runInQueue(t)
@@ -125,8 +125,8 @@ func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	}
 }
 
-// offerLamp runs the tutorial's command, which creates an archive and ModuleTemplates for each version of module
-// lamp. simulate contains the value of annotation kyma-pull.dev/simulate for each version's Deployment.
+// offerLamp runs the tutorial's command, which creates an archive and ModuleTemplates for each version of module lamp.
+// The map simulate contains the kyma-pull.dev/simulate annotation of the Deployment, by version.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
@@ -142,7 +142,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// As for a module team, the tutorial's test runs in its own Go module.
+// The tutorial's test runs in its own Go module, as for a module team.
 func TestModuleTeamRunsTrialFromItsOwnGoModule(t *testing.T) {
 	suite.Long(t)
 	runInQueue(t)

@@ -22,7 +22,7 @@ func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
 
-// deployAgent creates the agent's Deployment with a proven image.
+// deployAgent creates the agent's Deployment and records its image as proven.
 func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -97,7 +97,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
 		}
-		// retry, because kwok or the agent can change the Deployment at the same time
+		// Retry, because kwok or the agent can change the Deployment at the same time.
 		return false,
 			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})

@@ -68,7 +68,7 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until both the control plane and the runtime report the module as Ready in this version, and
+// untilWaiting waits until the control plane and the runtime report the module as Ready in this version. Both must also
 // report that its upgrade waits for the given reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()

@@ -41,7 +41,7 @@ const (
 // Measurement is the result of running a check once.
 type Measurement struct {
 	Verdict Verdict
-	// Value is the measured value. Empty if the check has no value or it could not be measured.
+	// Value is the measured value. It is empty if the check has no value or it could not be measured.
 	Value string
 	// Message explains a failure or an unknown verdict.
 	Message string
@@ -76,7 +76,7 @@ type Record struct {
 	Version string `json:"version"`
 	// Upgrade is true if the runtime had a different version of the module before.
 	Upgrade bool `json:"upgrade,omitempty"`
-	// Ready is the time when the module version became ready. Zero if it is not ready yet.
+	// Ready is the time when the module version became ready. It is zero before that.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
 }
@@ -93,7 +93,7 @@ func (r Record) ValueBefore(s State) string {
 // Definition is a module check with all defaults applied.
 type Definition struct {
 	fleet.Check
-	// Problem is the reason why the check cannot be measured. Empty if it can be measured.
+	// Problem is the reason why the check cannot be measured. It is empty if the check can be measured.
 	Problem string
 
 	// of and query are the values of State.Of and State.Query for this check.
@@ -147,8 +147,8 @@ func increment(count int32) int32 {
 
 // NextMeasurement returns when the next measurement is due. It returns false if the check needs no further measurement.
 //
-// Measurements end when checkFor has passed since ready. An Inconclusive check continues for up to bundle.MaxCheckFor,
-// because the rollout waits for its result.
+// Measurements end when the duration checkFor has passed since the time ready. An Inconclusive check continues for up
+// to bundle.MaxCheckFor, because the rollout waits for its result.
 func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -164,14 +164,15 @@ func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Durat
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// roundingUnit returns the unit to which NextMeasurement rounds measurement times: a sixth of the interval, between 1
-// and 10 seconds. Rounding makes many modules' checks run at the same time, so the agent wakes up less often.
+// roundingUnit returns the unit that NextMeasurement rounds measurement times to: a sixth of the interval, but at least
+// 1 second and at most 10 seconds. Rounding makes many modules' checks run at the same time, so the agent wakes up less
+// often.
 func roundingUnit(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
-// Define returns a Manifest's checks with all defaults applied. A check without cel, http, promql and job is replaced
-// by the check with the same name in shipped, the checks in the module's content.
+// Define returns a Manifest's checks with all defaults applied. If a check has no cel, http, promql or job, Define uses
+// the check with the same name from the module's content (shipped).
 func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 	definitions := make([]Definition, 0, len(manifest))
 	for _, c := range manifest {
@@ -262,7 +263,7 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// WithoutValues returns only check names and results. For an Inconclusive check with a problem, Unknowns is 1. The
+// WithoutValues reduces each check to its name and result. For an Inconclusive check with a problem, Unknowns is 1. The
 // agent sends a report early only for changes to this reduced list.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)

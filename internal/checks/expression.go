@@ -95,7 +95,7 @@ func nesting(e ast.NavigableExpr) (levels int) {
 	return levels
 }
 
-// optTarget is the name of the variable with optMap's receiver. Expressions cannot contain this name.
+// optTarget is the name of the variable that contains the receiver of optMap. Expressions cannot contain this name.
 const optTarget = "@optTarget"
 
 // expandOptMap returns a macro that replaces cel-go's optMap, or optFlatMap if wrap is false. cel-go's macros repeat
@@ -115,7 +115,8 @@ func expandOptMap(wrap bool) cel.MacroFactory {
 	}
 }
 
-// assign returns an expression that evaluates result. Inside result, the variable name has the given value.
+// assign returns an expression that evaluates the expression result with a variable. The variable has the given name
+// and value.
 func assign(f cel.MacroExprFactory, name string, value, result ast.Expr) ast.Expr {
 	return f.NewComprehension(f.NewList(), "@unused", name, value, f.NewLiteral(types.False), f.NewIdent(name), result)
 }

@@ -17,7 +17,8 @@ import (
 // longestExpression is the maximum expression length in the RolloutPolicy schema.
 const longestExpression = 2048
 
-// fill returns an expression in which middle is repeated until the expression has the maximum length.
+// fill returns an expression of almost the maximum length. It repeats part before middle, and end after middle, equally
+// often.
 func fill(before, part, middle, end, after string) string {
 	n := (longestExpression - len(before) - len(middle) - len(after)) / (len(part) + len(end))
 	return before + strings.Repeat(part, n) + middle + strings.Repeat(end, n) + after

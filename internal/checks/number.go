@@ -8,11 +8,11 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// FormatNumber formats a number with six significant digits, as in a Measurement's field Value.
+// FormatNumber formats a number with six significant digits, as in Measurement.Value.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
-// ParseNumber parses a number. ok is false if the text is not a finite number. A comparison with NaN is always false,
-// so it would count as a Success.
+// ParseNumber parses a number. It returns false if the text is not a finite number. NaN would count as a Success,
+// because a comparison with NaN is always false.
 func ParseNumber(text string) (number float64, ok bool) {
 	number, err := strconv.ParseFloat(text, 64)
 	return number, err == nil && !math.IsNaN(number) && !math.IsInf(number, 0)
@@ -21,8 +21,9 @@ func ParseNumber(text string) (number float64, ok bool) {
 // MissingValue is the value before an upgrade if it could not be measured.
 const MissingValue = "missing"
 
-// CompareNumber compares a query's value with its check's bounds. before is the value before the upgrade, or empty
-// after a first installation. If before is not a number, such as MissingValue, CompareNumber cannot check the increase.
+// CompareNumber compares a query's value with its check's bounds. The argument before is the value before the upgrade,
+// or empty after a first installation. If it is not a number but, for example, MissingValue, CompareNumber cannot check
+// the increase.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	rounded, finite := ParseNumber(m.Value)

@@ -9,8 +9,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Validate returns an error for the first field that makes a check useless: an expression that does not compile, or a
-// latency limit that cannot be exceeded. at is the path of the checks. bundle.ValidateChecks checks all other fields.
+// Validate returns an error for the first field that makes a check useless. This is an expression that does not
+// compile, or a latency limit that cannot be exceeded. The argument at is the path of the checks. bundle.ValidateChecks
+// checks all other fields.
 func Validate(checks []fleet.Check, at *field.Path) *field.Error {
 	for i, c := range checks {
 		if err := validateCheck(c, at.Index(i)); err != nil {
@@ -40,8 +41,8 @@ func validateCheck(c fleet.Check, at *field.Path) *field.Error {
 	return nil
 }
 
-// latencyProblem returns why an HTTP check's maxLatency has no effect, or "". A response that exceeds the timeout is
-// Inconclusive, so a larger maxLatency could never fail the check.
+// latencyProblem returns the reason why an HTTP check's maxLatency has no effect, or "" if it has an effect. A response
+// that exceeds the timeout is Inconclusive, so a larger maxLatency could never fail the check.
 func latencyProblem(c fleet.Check) string {
 	if c.HTTP == nil || c.HTTP.MaxLatency.Duration == 0 {
 		return ""

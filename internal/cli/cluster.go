@@ -30,8 +30,8 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the connection flags, except --namespace. name is the cluster's name in the help, such as "the
-// runtime".
+// AddFlags adds the connection flags, except --namespace. The argument name is the cluster's name in the help, such as
+// "the runtime".
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, name string) {
 	c.name = name
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)

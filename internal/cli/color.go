@@ -31,8 +31,8 @@ var colorSequence = regexp.MustCompile(`\x1b\[(?:0|(1|2|31|32|33);([0-9]+))m`)
 
 // Palette adds terminal colors to words. The zero value does not add colors.
 type Palette struct {
-	// marker is part of each color sequence. It is random, so text from runtimes, registries and charts cannot contain a
-	// color sequence that a command's output accepts.
+	// marker is part of each color sequence. It is random, so text from runtimes, registries and charts cannot contain
+	// a color sequence that a command's output accepts.
 	marker string
 }
 
@@ -62,7 +62,7 @@ func (p Palette) Paint(color Color, word string) string {
 // newColorMarker returns a random marker for color sequences.
 func newColorMarker() string { return strconv.FormatUint(uint64(rand.Uint32())|1<<31, 10) }
 
-// isColored reports whether to color the output. mode is the value of --color.
+// isColored reports whether to color the output. The argument mode is the value of --color.
 func isColored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":

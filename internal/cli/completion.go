@@ -18,7 +18,7 @@ const completionTimeout = 3 * time.Second
 // such as $(reboot).
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
-// Names lists the completion candidates for an argument or a flag. args contains the preceding arguments.
+// Names lists the completion candidates for an argument or a flag. The slice args contains the preceding arguments.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
 // Complete adds shell completion to a command's arguments. The first function lists candidates for the first
@@ -78,7 +78,7 @@ func completeFixed(cmd *cobra.Command) {
 			return
 		}
 		if _, done := cmd.GetFlagCompletionFunc(flag.Name); !done {
-			// cannot fail, because the flag exists
+			// This cannot fail, because the flag exists.
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name,
 				cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}

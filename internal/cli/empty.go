@@ -16,7 +16,7 @@ const (
 )
 
 // RequireValues makes a command fail if one of the flags is set to an empty value. Use it for flags whose empty value
-// would select more objects or turn off a check, because a script passes an empty value if its variable is not set.
+// would select more objects or turn off a check. A script passes an empty value if its variable is not set.
 func RequireValues(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flag := flags.Lookup(name)

@@ -35,7 +35,8 @@ func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 // Execute runs a program's command line and returns its exit code. SIGINT and SIGTERM cancel the command's context.
 // Control characters in the output are escaped.
 //
-// It returns ExitRefused for a *refusal.Error, and if refused returns true for the error. refused can be nil.
+// Execute returns ExitRefused if the error is a *refusal.Error, or if the function refused returns true for the error.
+// This function can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, stderr := &escapingWriter{out: out}, &escapingWriter{out: errOut}
 	defer shown.flush()

@@ -128,8 +128,8 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean returns ": did you mean X or Y?" with the known names that are similar to an unknown name, or "" if none
-// is similar.
+// DidYouMean returns the text ": did you mean X or Y?" with the known names that are similar to an unknown name. It
+// returns "" if no known name is similar.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {

@@ -20,7 +20,7 @@ func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	flags.Lookup("output").Annotations = map[string][]string{outputFormats: formats}
 }
 
-// Print writes data in the format of flag -o. For the format table, it calls table.
+// Print writes data in the format of flag -o. For the format "table", it calls the function table.
 func Print(out io.Writer, format string, data any, table func(io.Writer)) error {
 	switch format {
 	case "table":

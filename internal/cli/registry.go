@@ -24,7 +24,7 @@ type Registry struct {
 	PlainHTTP  bool
 	// Provider logs in to the registries of a cloud provider.
 	Provider Provider
-	// BlobHosts are the hosts to which registries can redirect requests.
+	// BlobHosts are the hosts that registries can redirect requests to.
 	BlobHosts []string
 }
 
@@ -58,8 +58,8 @@ func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&r.CA, "registry-ca", "", "additional CA certificates (PEM file) for registries")
 }
 
-// Access returns the settings from the flags and the content of the files that they name. base contains the settings
-// that have no flag, and values for flags that are not set.
+// Access returns the settings from the flags and the content of the files that they name. Settings without a flag, and
+// the values for flags that are not set, come from base.
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
@@ -116,8 +116,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open returns the store at location, and clients for other registries. It does not send requests. flag is the name of
-// the flag with the location, for errors. The clients use the settings from the flags and from base, as Access does.
+// Open returns the store at the location, and clients for other registries. It does not send requests. Errors name the
+// flag that contains the location. The clients use the settings from the flags and from base, as Access does.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const setName = "set"
 
-// settings is the pflag.Value for --set. all contains the command's settings.
+// settings is the pflag.Value for --set. Its flag set contains the command's settings.
 type settings struct{ all *pflag.FlagSet }
 
 // Settings adds --set to flags and returns the flag set for a command's settings. A setting is an option that few
@@ -85,7 +85,7 @@ func completeSettings(cmd *cobra.Command) {
 	var keys []string
 	all.VisitAll(func(setting *pflag.Flag) { keys = append(keys, setting.Name+"=\t"+setting.Usage) })
 	slices.Sort(keys)
-	// cannot fail, because the flag exists
+	// This cannot fail, because the flag exists.
 	_ = cmd.RegisterFlagCompletionFunc(setName,
 		cobra.FixedCompletions(keys, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp))
 }

@@ -21,8 +21,8 @@ const (
 	azureScope = "https://containerregistry.azure.net/.default"
 )
 
-// azureLogin logs in to Azure Container Registry with Microsoft Entra Workload ID: it exchanges the ServiceAccount's
-// token for a Microsoft Entra token, and that token for the registry's refresh token.
+// azureLogin logs in to Azure Container Registry with Microsoft Entra Workload ID. It exchanges the ServiceAccount's
+// token for a Microsoft Entra token, and then that token for the registry's refresh token.
 //
 // Source: "OAuth 2.0 client credentials flow" of Microsoft's identity platform, with a federated credential; Azure/acr,
 // docs/AAD-OAuth.md.
@@ -86,8 +86,8 @@ func (a azureLogin) entraToken(ctx context.Context) (string, error) {
 	return found.Token, nil
 }
 
-// ExpiryOf returns the time in the claim exp of a JSON Web Token. It does not verify the token, which only the registry
-// can do.
+// ExpiryOf returns the time in the "exp" claim of a JSON Web Token. It does not verify the token, because only the
+// registry can do this.
 func ExpiryOf(token string) (time.Time, error) {
 	parts := strings.Split(token, ".")
 	var claims struct {

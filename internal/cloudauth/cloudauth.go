@@ -1,8 +1,8 @@
 // Package cloudauth logs in to the registries of cloud providers with the identity of a workload: Amazon ECR, Google
 // Artifact Registry and Azure Container Registry.
 //
-// Input: the name of a provider, and the environment variables and token files with which the provider's platform
-// describes the identity. Output: a store.LoginFunc, which exchanges the identity for a password that expires.
+// Input: the name of a provider, and the environment variables and token files that the provider's platform sets up for
+// the identity. Output: a store.LoginFunc, which exchanges the identity for a password that expires.
 //
 // The agent uses this package, because the libraries in fluxcd/pkg/auth would add 11 MB to the agent. The publisher
 // uses fluxcd/pkg/auth. See docs/adr/0054-cloud-logins-of-the-agent.md.

@@ -21,7 +21,7 @@ const (
 	loginTimeout   = 30 * time.Second
 	maxBodyBytes   = 256 << 10
 	maxTokenBytes  = 64 << 10
-	// maxAnswerBytes limits the part of a response in an error.
+	// maxAnswerBytes limits the part of a response that an error contains.
 	maxAnswerBytes = 300
 )
 

@@ -23,8 +23,8 @@ const (
 )
 
 // gcpLogin logs in to Google Artifact Registry with an access token. If GOOGLE_APPLICATION_CREDENTIALS names a
-// configuration file for Workload Identity Federation, gcpLogin exchanges the token in the file that the configuration
-// names. Otherwise it reads the access token from the metadata server, as in GKE.
+// configuration file for Workload Identity Federation, gcpLogin reads a token from the file that this configuration
+// names, and exchanges it. Otherwise, it reads the access token from the metadata server, as in GKE.
 //
 // Source: "Obtain short-lived tokens for Workload Identity Federation" (Security Token Service and IAM Credentials
 // API), and "Authenticate applications" of Compute Engine.

@@ -21,7 +21,8 @@ type Input struct {
 	Objects []*unstructured.Unstructured
 	// DefaultCR is the module's default CR, or nil.
 	DefaultCR *unstructured.Unstructured
-	// SkipDefaultCRRules is true if the agent does not create the default CR, so that guard's rules do not apply to it.
+	// SkipDefaultCRRules is true if the agent does not create the default CR, so that the rules of package guard do not
+	// apply to it.
 	SkipDefaultCRRules bool
 	// Namespace is the agent's namespace, which is the default namespace for objects.
 	Namespace string
@@ -52,7 +53,7 @@ type LeftOut struct {
 }
 
 // Check returns the content as an agent installs it. It modifies the objects in place. It returns an error for content
-// that agents refuse completely: a *guard.Refusal for a broken rule, or an error of Scope, which can be temporary.
+// that agents refuse completely: a *guard.Refusal for a broken rule, or an error from Scope, which can be temporary.
 func Check(in Input) (Checked, error) {
 	defined := definedKinds(in.Objects)
 	c := checker{namespace: in.Namespace, defined: defined, first: map[guard.Key]string{}}
@@ -77,8 +78,8 @@ func (in Input) servedScope() Scope {
 	return in.Scope
 }
 
-// ruled returns the objects that guard's rules apply to. They include the objects in LeftOut, because other clusters
-// can install those.
+// ruled returns the objects that the rules of package guard apply to. They include the objects in LeftOut, because
+// other clusters can install those.
 func (c Checked) ruled(skipDefaultCR bool) []*unstructured.Unstructured {
 	objects := slices.Clone(c.Objects)
 	for _, left := range c.LeftOut {
@@ -98,7 +99,7 @@ type checker struct {
 	namespace string
 	scope     Scope
 	defined   map[schema.GroupVersionKind]bool
-	// first contains the checked objects. The value is the object's namespace in the content, or the default namespace.
+	// first maps each checked object to its namespace in the content, or to the default namespace.
 	first map[guard.Key]string
 }
 
@@ -189,8 +190,8 @@ func (c *checker) addDefaultCR(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// normalized converts an object whose kind is built in to the format in which the API server stores it. It skips custom
-// resources, because the library panics for a custom resource whose kind is Status.
+// normalized converts an object of a built-in kind to the format that the API server stores. It skips custom resources,
+// because the library panics for a custom resource whose kind is Status.
 func normalized(o *unstructured.Unstructured) error {
 	if !scheme.Scheme.Recognizes(o.GroupVersionKind()) {
 		return nil

@@ -17,8 +17,9 @@ type Pointer []string
 
 const maxIgnoredFields = 50
 
-// IgnoredFields returns the fields in an object's annotation ignore-fields, which the agent sets only on creation.
-// The annotation contains JSON pointers, as a JSON array or separated by commas or whitespace.
+// IgnoredFields returns the fields that an object's ignore-fields annotation lists. The agent sets these fields only
+// when it creates the object. The annotation contains JSON pointers, as a JSON array or separated by commas or
+// whitespace.
 //
 // Source: RFC 6901.
 func IgnoredFields(o *unstructured.Unstructured) ([]Pointer, error) {

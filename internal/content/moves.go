@@ -16,8 +16,8 @@ type Move struct {
 	To, From string
 }
 
-// MoveOf returns the move that an object's annotations moves-to and moves-from declare. It returns an empty Move if the
-// object has no such annotation.
+// MoveOf returns the move that an object's moves-to or moves-from annotation declares. It returns an empty Move if the
+// object has neither annotation.
 func MoveOf(o *unstructured.Unstructured) (Move, error) {
 	to, movesTo := o.GetAnnotations()[v1beta2.AnnotationMovesTo]
 	from, movesFrom := o.GetAnnotations()[v1beta2.AnnotationMovesFrom]

@@ -47,9 +47,9 @@ func definedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionK
 	return defined
 }
 
-// withDefinitions returns a function that reports a kind's scope, from the API server or from a CRD in the module's
-// content. If both define the kind, the API server's scope counts. unserved contains the kinds that only the content
-// defines.
+// withDefinitions returns a function that reports a kind's scope from the API server, or from a CRD in the module's
+// content if the API server does not serve the kind. It also returns a map that collects the kinds that only the
+// content defines.
 func withDefinitions(
 	served Scope, defined map[schema.GroupVersionKind]bool,
 ) (withContent Scope, unserved map[schema.GroupKind]bool) {

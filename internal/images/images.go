@@ -61,7 +61,7 @@ type rules struct {
 // image is a parsed image reference.
 type image struct {
 	text string
-	// name includes the registry host, for example docker.io/library/nginx
+	// name includes the registry host, for example docker.io/library/nginx.
 	name, tag, digest string
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// pullSecretVariable is the name of the environment variable through which an operator receives the pull Secret's name.
-// The operator adds the pull Secret to the Pods that it creates.
+// pullSecretVariable is the environment variable that passes the name of the pull Secret to an operator. The operator
+// adds the pull Secret to the Pods that it creates.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const pullSecretVariable = "SKR_IMG_PULL_SECRET"

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Watched selects the objects to watch: one object, or all objects with a resource in a namespace.
+// Watched selects the objects to watch: one object, or all objects of a resource in a namespace.
 type Watched struct {
 	Resource schema.GroupVersionResource
 	// Namespace is empty for cluster-scoped objects.

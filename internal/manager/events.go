@@ -130,8 +130,8 @@ func (r recorder) AnnotatedEventf(
 	}
 }
 
-// noopRecorder is a no-op recorder for the cluster. Flux's recorder requires one, but type recorder has already
-// recorded the Event.
+// noopRecorder is a recorder that does nothing. Flux's recorder requires a recorder for the cluster, but the type
+// recorder has already recorded the Event there.
 type noopRecorder struct{}
 
 func (noopRecorder) Event(runtime.Object, string, string, string)          {}

@@ -62,7 +62,7 @@ func TestEventsAreRecordedAndPosted(t *testing.T) {
 }
 
 func TestUnresponsiveAddressDoesNotDelayEvents(t *testing.T) {
-	// nothing starts posts, so its queue fills up
+	// The test does not start the queue, so the queue fills up.
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, discardLogger)
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}

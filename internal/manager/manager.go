@@ -46,7 +46,7 @@ func (f *Flags) elections() Election {
 // intervalJitter is the default jitter for polling intervals in percent.
 const intervalJitter = 10
 
-// AddFlags adds flags and settings. cluster describes the cluster in the help.
+// AddFlags adds flags and settings. The text cluster describes the cluster in the help.
 //
 // If authenticate is nil, the metrics endpoint does not authenticate clients and listens on the loopback address by
 // default. A program can use nil to avoid the large packages for authentication.
@@ -85,8 +85,7 @@ func (f *Flags) AddFlags(
 		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
-// addElection adds Flux's leader election flags as settings. --leader-elect replaces
-// --enable-leader-election.
+// addElection adds Flux's leader election flags as settings. --leader-elect replaces --enable-leader-election.
 func (f *Flags) addElection(settings *pflag.FlagSet, election Election) {
 	usages := map[string]string{
 		"leader-election-release-on-cancel": "release the lease when the program exits, so the next leader does " +
@@ -128,8 +127,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name for a program's lease: base, with the selector's hash. Programs with different selectors
-// thus use different leases.
+// Identity returns the name of a program's lease: base, followed by a hash of the selector unless the selector is
+// empty. Programs with different selectors thus use different leases.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -137,8 +136,8 @@ func Identity(base, selector string) string {
 	return leaderelection.GenerateID(base, selector)
 }
 
-// New returns the manager. base contains settings without a flag, such as the name of the lease. New also sets the
-// process's interval jitter.
+// New returns the manager. The options in base are settings without a flag, such as the name of the lease. New also
+// sets the process's interval jitter.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }

@@ -22,8 +22,8 @@ type Parts struct {
 	namespace string
 }
 
-// NewParts returns Parts with the outer manager. base contains the settings that users cannot set with flags, such as
-// the leases' namespace.
+// NewParts returns Parts with the outer manager. The options in base are settings without a flag, such as the leases'
+// namespace.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
 		return nil, cli.Usage(errors.New(
@@ -43,7 +43,7 @@ func (p *Parts) Election() (elector Election, release bool) {
 	return p.flags.elections().Elector(), p.flags.election.ReleaseOnCancel
 }
 
-// Lease returns the lease with a name. It emits Events when its holder changes.
+// Lease returns the lease with the given name. It emits Events when the lease's holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
 	lease, err := newLeaseFor(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {

@@ -27,10 +27,11 @@ var prepareBackoff = wait.Backoff{
 	Cap:      10 * time.Second,
 }
 
-// Prepare calls prepare, which contains the steps before the manager starts. If prepare returns a temporary error,
-// Prepare logs the error and retries until limit has passed; 0 means no limit. It returns other errors immediately.
+// Prepare calls the given function, which performs the steps before the manager starts. If the function returns a
+// temporary error, Prepare logs the error and retries until limit has passed. A limit of 0 means no limit. Prepare
+// returns other errors immediately.
 //
-// While it retries, probes report that the program is alive but not ready.
+// While Prepare retries, probes report that the program is alive but not ready.
 func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(context.Context) error) error {
 	began, backoff, logged := time.Now(), prepareBackoff, ""
 	stop := func() {}

@@ -27,7 +27,7 @@ var errRestored = errors.New(
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string
-	// restored is closed once a resource version decreased.
+	// restored is closed once a resource version has decreased.
 	restored chan struct{}
 }
 
@@ -48,8 +48,8 @@ func (r *revisions) observe(version string) {
 	r.latest = version
 }
 
-// revisionInterval is the default interval at which the API server's resource version is read. The resource version of
-// a restored etcd increases again, so the interval must be short.
+// revisionInterval is the default time between two reads of the API server's resource version. The interval must be
+// short, because the resource version of a restored etcd increases again.
 const revisionInterval = 10 * time.Second
 
 // revisionPoll detects a restored etcd if leader election is disabled, because the process then has no lease to

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter for the metrics server. It accepts a request only if the API server authenticates and
-// authorizes the client.
+// Authenticate returns a filter for the metrics server. The filter accepts a request only if the API server
+// authenticates and authorizes the client.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
 // maxScrapes limits concurrent scrapes, because each needs memory for all metrics.

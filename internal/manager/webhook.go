@@ -176,7 +176,7 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil || len(headers) == 0 {
-		// err could contain a secret header, so do not return it
+		// The error could contain a secret header, so do not return it.
 		return nil, fmt.Errorf("%s must contain lines such as Authorization: Bearer TOKEN", path)
 	}
 	return headers, nil

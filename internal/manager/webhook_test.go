@@ -118,7 +118,7 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 			post(corev1.EventTypeWarning, "RuntimeSilent")
 			post(corev1.EventTypeWarning, "ReportRefused")
 			var got []string
-			// every case ends with ReportRefused, and Events are posted in order
+			// Every case ends with ReportRefused, and Events are posted in order.
 			for len(got) == 0 || got[len(got)-1] != "ReportRefused" {
 				got = append(got, arrives(t, reasons))
 			}

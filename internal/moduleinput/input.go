@@ -26,8 +26,8 @@ type Sources struct {
 	Capabilities func() (render.Capabilities, error)
 }
 
-// Input returns the input for rendering a Manifest. namespace is the default namespace for its objects. The error is
-// temporary.
+// Input returns the input for rendering a Manifest. The argument namespace is the default namespace for its objects.
+// The error is temporary.
 func (s Sources) Input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *Problem, err error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
@@ -50,7 +50,8 @@ func (s Sources) Input(m *v1beta2.Manifest, namespace string) (in render.Input, 
 	return in, nil, err
 }
 
-// content loads the content that an ImageSpec refers to. field is the name of the ImageSpec's field, for messages.
+// content loads the content that an ImageSpec refers to. The argument field is the name of the field with the
+// ImageSpec, for messages.
 func (s Sources) content(source v1beta2.ImageSpec, field string) ([]byte, *Problem, error) {
 	blob := digest.Digest(source.Ref)
 	if err := blob.Validate(); err != nil {

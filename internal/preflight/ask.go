@@ -84,8 +84,8 @@ func (c *Cluster) CheckReachable(ctx context.Context) (findings []Finding, answe
 		Clock("the API server", ahead, known)}, true
 }
 
-// CheckRights checks the permissions in the RBAC files dir/PART.yaml. advice returns the advice for a file with missing
-// permissions.
+// CheckRights checks the permissions in the RBAC files dir/PART.yaml. The function advice returns the advice for a file
+// with missing permissions.
 func (c *Cluster) CheckRights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
 	advice func(file string) string,
@@ -103,8 +103,8 @@ func (c *Cluster) CheckRights(
 	return findings
 }
 
-// CheckPermissions checks whether the API server grants all permissions. part is the name of their RBAC file without
-// extension.
+// CheckPermissions checks whether the API server grants all permissions. The argument part is the name of their RBAC
+// file without its extension.
 func (c *Cluster) CheckPermissions(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.listDenied(ctx, permissions)
 	if err != nil {
@@ -170,8 +170,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions checks whether the API server serves all kinds and fields in the CRD files of dir. worst is the result
-// for a missing kind or field.
+// Definitions checks whether the API server serves all kinds and fields in the CRD files in dir. The argument worst is
+// the result for a missing kind or field.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 	return findings
 }
 
-// Registry returns the finding for a request to a registry. err is the request's error.
+// Registry returns the finding for a request to a registry. The error is the request's error, or nil.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
 		return newPassed(check, "%s: %s", location, what)

@@ -13,8 +13,8 @@ const (
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock returns the finding for the difference between this machine's clock and a server's clock. ahead is negative if
-// this machine's clock is behind. server describes the server in messages.
+// Clock returns the finding for the difference between this machine's clock and a server's clock. The duration ahead is
+// negative if this machine's clock is behind. The text server describes the server in messages.
 func Clock(server string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + server
 	if !known {
@@ -45,7 +45,7 @@ type Times struct {
 	known bool
 }
 
-// NewTimes returns a Times. now returns this machine's time.
+// NewTimes returns a Times. The function now returns this machine's time.
 func NewTimes(now func() time.Time) *Times { return &Times{now: now} }
 
 // Ahead returns how far this machine's clock is ahead of the server's clock. It returns false if the difference is

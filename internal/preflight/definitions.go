@@ -54,8 +54,8 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 
 const maxSchemaDepth = 64
 
-// MissingFields returns the paths of fields that are missing in document, the API server's OpenAPI document for the
-// group and version. served is false if the kind is missing.
+// MissingFields returns the paths of the definition's fields that are missing in document, the API server's OpenAPI
+// document for the group and version. If the kind itself is missing, served is false.
 func (d Definition) MissingFields(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
@@ -117,7 +117,8 @@ func missingFields(expected, actual map[string]any, path string, depth int) []st
 // shownFields limits the number of fields in a message.
 const shownFields = 3
 
-// ServedFinding returns the finding for the results of MissingFields. worst is the result for a missing kind or field.
+// ServedFinding returns the finding for the results of MissingFields. The argument worst is the result for a missing
+// kind or field.
 func (d Definition) ServedFinding(served bool, lacks []string, worst Result, advice string) Finding {
 	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)
 	switch {

@@ -45,13 +45,13 @@ func newPassed(check, format string, args ...any) Finding {
 	return Finding{Check: check, Result: Passed, Message: fmt.Sprintf(format, args...)}
 }
 
-// Pass returns a finding of a passed check.
+// Pass returns the finding for a passed check.
 func Pass(check, message string) Finding { return newPassed(check, "%s", message) }
 
 // Warn returns a finding with a warning.
 func Warn(check, message, advice string) Finding { return Finding{check, Warning, message, advice} }
 
-// Fail returns a finding of a failed check.
+// Fail returns the finding for a failed check.
 func Fail(check, message, advice string) Finding { return Finding{check, Failed, message, advice} }
 
 // Summarize returns an error with the number of failed checks, or nil if no check failed.
@@ -81,8 +81,8 @@ func Draw(out io.Writer, findings []Finding) {
 // rootWarning is the remaining validity of a root of trust below which Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root returns the finding for the expiry of a root of trust. from is its location, and renew is the advice for
-// renewing it.
+// Root returns the finding for the expiry of a root of trust. The text from is its location, and the text renew is the
+// advice for renewing it.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)

@@ -176,7 +176,7 @@ func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
 	}
 }
 
-// published returns an OpenAPI document with the definition, but without the spec field drop.
+// published returns an OpenAPI document with the definition. The document lacks the spec field that drop names.
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)

@@ -59,8 +59,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns the permissions in all roles that a chart's RBAC file binds. namespaces maps the namespaces in
-// the file to the installation's namespaces.
+// Permissions returns the permissions in all roles that a chart's RBAC file binds. The map namespaces translates the
+// namespaces in the file to the installation's namespaces.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -140,8 +140,8 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 // shownPermissions limits the number of permissions in a message.
 const shownPermissions = 5
 
-// Rights returns the finding for one part of the chart's RBAC. asked is the number of permissions that were checked.
-// denied contains the permissions that the API server does not grant.
+// Rights returns the finding for one part of the chart's RBAC. It takes the number of checked permissions (asked) and
+// the permissions that the API server does not grant (denied).
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
@@ -158,7 +158,7 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	return Fail(check, fmt.Sprintf("%d of %d permissions are missing: %s", len(denied), asked, text), advice)
 }
 
-// openGroups are API groups in which every account has permissions.
+// openGroups lists API groups. Every account has permissions in these groups by default.
 var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 // Account returns the finding for a ServiceAccount that the agent impersonates. The check passes if the account has

@@ -40,7 +40,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return &limitedConn{Conn: connection, release: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
-// Close also ends a waiting Accept.
+// Close closes the listener and also ends a waiting call to Accept.
 func (l *limitedListener) Close() error {
 	l.end()
 	return l.Listener.Close()

@@ -48,8 +48,8 @@ var Small = Limits{
 const (
 	// headerTimeout limits the time for the TLS handshake and for reading a request's header.
 	headerTimeout = 3 * time.Second
-	// unreadTimeout limits the time for the part of a body that a handler with OneRequest has not read, for example
-	// because the client is not authenticated.
+	// unreadTimeout limits the time for the part of a body that a handler has not read, for example because the client
+	// is not authenticated. It applies to servers with OneRequest.
 	unreadTimeout = 500 * time.Millisecond
 	// idleTimeout exceeds the idle timeout of Go's HTTP client. The client then closes an idle connection first, so
 	// no request is lost.
@@ -96,8 +96,8 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 	})
 }
 
-// limitBodies refuses large bodies. A request waits while all current bodies together exceed AllBodiesBytes. A body
-// with unknown length is treated as BodyBytes long.
+// limitBodies refuses large bodies. A request waits until the bodies of all current requests fit into AllBodiesBytes. A
+// body with unknown length is treated as BodyBytes long.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,8 +122,8 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, limits.BodyBytes)
 		next.ServeHTTP(w, r)
 		if limits.OneRequest && r.ContentLength != 0 {
-			// The server reads the rest of the body before it closes the connection, so limit the time to read it. Only a
-			// ResponseWriter in a test returns an error here.
+			// The server reads the rest of the body before it closes the connection, so limit the time to read it. Only
+			// a ResponseWriter in a test returns an error.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTimeout))
 		}
 	})

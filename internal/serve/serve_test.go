@@ -230,7 +230,7 @@ func certificate(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: server.TLS.Certificates}
 }
 
-// dial opens connections that send only data and then stay open.
+// dial opens connections, sends the data over each of them, and keeps them open.
 func dial(t *testing.T, address string, connections int, data []byte) []net.Conn {
 	t.Helper()
 	dialed := make([]net.Conn, connections)

@@ -129,8 +129,8 @@ func (m *RootFixture) Signed(draft *trust.RootDraft, signers ...trust.Signer) []
 	return data
 }
 
-// After returns the root.json for the version after root. It applies change to a draft and signs the draft with the
-// given keys.
+// After returns the root.json for the version after the given root. It calls the function change on a draft of this
+// version and signs the draft with the given keys.
 func (m *RootFixture) After(root trust.Root, change func(*trust.RootDraft), signers ...trust.Signer) []byte {
 	m.Helper()
 	draft, err := root.Draft(Now.AddDate(1, 0, 0))
@@ -170,7 +170,7 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 	return draft.Bytes()
 }
 
-// Nested returns a JSON document with empty arrays that are nested depth levels deep.
+// Nested returns a JSON document with empty arrays, nested to the given depth.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
 // WantReason fails the test unless err is a *refusal.Error with the given reason. If the reason is empty, err must be
@@ -192,5 +192,5 @@ func WantReason(tb testing.TB, err error, want refusal.Reason) {
 // Runtime is the runtime's ID in tests.
 const Runtime = "r-17"
 
-// NoChange is a change for RootFixture.After that does not modify the draft.
+// NoChange is a function for RootFixture.After that does not modify the draft.
 func NoChange(*trust.RootDraft) {}

@@ -133,7 +133,7 @@ func TestCheckWithMoreThan500ObjectsIsInconclusive(t *testing.T) {
 	require.Contains(t, m.Message, "more than 500 objects")
 }
 
-// The RESTMapper ignores case in kinds: it also maps the kind "secret" to the resource secrets.
+// The RESTMapper also accepts kinds in lower case: it maps "secret" to the resource "secrets".
 func TestChecksCannotReadSecrets(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Secret{

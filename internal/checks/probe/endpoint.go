@@ -25,7 +25,7 @@ import (
 // maxSlices limits the number of EndpointSlices that are read for a Service.
 const maxSlices = 20
 
-// addresses is a cache entry with a Service port's endpoints, as HOST:PORT. It expires at until.
+// addresses is a cache entry with the endpoints of a Service port, as HOST:PORT. The entry expires at the time until.
 type addresses struct {
 	all   []string
 	until time.Time
@@ -52,8 +52,8 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 			}
 			return nil, errors.Join(problems...)
 		},
-		// Do not verify the certificate: Services' certificates are usually not signed by a public CA, and a measurement does
-		// not need to authenticate the server.
+		// Do not verify the certificate: Services' certificates are usually not signed by a public CA, and a
+		// measurement does not need to authenticate the server.
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
@@ -142,7 +142,8 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	if len(all) == 0 {
 		return nil, fmt.Errorf("service %s/%s has no ready endpoint", s.Namespace, s.Name)
 	}
-	// Any user who can create EndpointSlices could otherwise make the agent send requests to the API server.
+	// Refuse endpoints of the API server. Otherwise, any user who can create EndpointSlices could make the agent send
+	// requests to the API server.
 	servers := p.apiServers(ctx)
 	for _, address := range all {
 		if at, err := netip.ParseAddrPort(address); err != nil {

@@ -245,8 +245,8 @@ func TestChecksWithoutPermissionsAreUnknown(t *testing.T) {
 	require.Contains(t, m.Message, "forbidden")
 }
 
-// The agent's chart binds the checks' account to the role view. In a test cluster, no controller adds the aggregated
-// rules to this role, so the test uses the role system:aggregate-to-view, which contains these rules.
+// The agent's chart binds the checks' account to the "view" role. In a test cluster, no controller adds the aggregated
+// rules to this role. The test therefore uses the role "system:aggregate-to-view", which contains these rules.
 func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
 	var user string
 	w := newWorld(t, func(o *Options) {

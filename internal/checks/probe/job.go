@@ -30,12 +30,12 @@ import (
 
 const (
 	jobPrefix = "kyma-check-"
-	// LabelCheck is the label with the check's name on the check's Job and its Pods. They have no module labels, because
-	// they are not module objects.
+	// LabelCheck is the label with the check's name on the check's Job and its Pods. They have no module labels,
+	// because they are not module objects.
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
-	// jobReadInterval is the interval at which a running Job is read. jobCleanup limits the time to delete the Job.
+	// jobReadInterval is the time between two reads of a running Job. jobCleanup limits the time to delete the Job.
 	jobReadInterval = time.Second
 	jobCleanup      = 10 * time.Second
 	// maxJobPods limits a Job's completions, parallelism and backoff limit.
@@ -132,7 +132,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	}, nil
 }
 
-// createJob creates a check's Job. It first deletes an interrupted measurement's Job.
+// createJob creates a check's Job. It first deletes a Job that an interrupted measurement left behind.
 func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	fresh := job.DeepCopy()
 	err := p.cluster.Create(ctx, job)
@@ -175,7 +175,8 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// lastLog returns the last lines in the log of the Job's newest Pod. If the log cannot be read, it returns reason.
+// lastLog returns the last lines in the log of the Job's newest Pod. If the log cannot be read, it returns the given
+// reason.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	pods, err := p.listPods(ctx, job)
 	if err != nil || len(pods) == 0 {

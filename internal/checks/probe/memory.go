@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxSmallBytes is the maximum decoded size of JSON that a measurement decodes without Memory.
+	// maxSmallBytes is the maximum decoded size of JSON that a measurement can decode without acquiring Memory.
 	maxSmallBytes = 4 << 20
 	// maxDecodedBytes limits the decoded size of one check's objects.
 	maxDecodedBytes = 64 << 20

@@ -89,7 +89,8 @@ func (r *readCache) forget(s objectSelection) {
 	delete(r.cachedReads, s)
 }
 
-// objects returns the objects that a check selects. The caller must not change them. ctx must have a budget.
+// objects returns the objects that a check selects. The caller must not change them. The context must come from
+// withBudget.
 func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	if c.Kind == "" {
 		return []any{}, nil

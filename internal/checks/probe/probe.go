@@ -56,7 +56,7 @@ type Options struct {
 // Subject is the module whose check runs.
 type Subject struct {
 	Module, Version string
-	// Namespaces are the namespaces in which the module can create Jobs. If nil, all namespaces are allowed.
+	// Namespaces lists the namespaces where the module can create Jobs. If nil, all namespaces are allowed.
 	Namespaces []string
 }
 

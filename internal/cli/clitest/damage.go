@@ -21,8 +21,8 @@ var damages = map[string]func(content []byte) []byte{
 	},
 }
 
-// EachDamage calls try in a subtest for each file below dir and each kind of damage, such as a missing or truncated
-// file. It restores dir before each subtest.
+// EachDamage calls the function try in a subtest for each file below dir and each kind of damage, such as a missing or
+// truncated file. It restores dir before each subtest.
 func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 	t.Helper()
 	saved := t.TempDir()

@@ -16,8 +16,9 @@ type Disk struct {
 	t   *testing.T
 }
 
-// EachShortage calls try with disks that have few free pages, starting with none. It increases the number of free
-// pages, and then of free inodes, until try returns true. prepare writes files to each disk first; it can be nil.
+// EachShortage calls the function try with disks that have few free pages, starting with none. It increases the number
+// of free pages, and then of free inodes, until try returns true. The function prepare first writes files to each disk.
+// It can be nil.
 //
 // EachShortage skips the test if it cannot mount file systems.
 func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T, disk Disk) (enough bool)) {

@@ -13,12 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-// metricPrefix is the prefix of our own metrics' names.
+// metricPrefix is the prefix of the names of all metrics of this project.
 const metricPrefix = "kyma_pull_"
 
 // CheckMetrics fails if a page's table does not match the program's metrics. With update, it writes the table. The
-// table is between the comments "PROGRAM" and "end of PROGRAM". exported contains the collectors that the program
-// registers only while it runs.
+// table is between the comments "PROGRAM" and "end of PROGRAM". The argument exported contains the collectors that the
+// program registers only while it runs.
 func CheckMetrics(t *testing.T, path, program string, update bool, exported ...prometheus.Collector) {
 	t.Helper()
 	checkRegistered(t, exported)

@@ -30,7 +30,7 @@ const (
 
 // Cloud is a local server with the endpoints of all providers. It checks each request.
 type Cloud struct {
-	// HTTP is the URL of the server, and Client a client whose HTTPS connections to any host end at the server.
+	// HTTP is the URL of the server. Client sends all its HTTPS requests to the server, regardless of their host.
 	HTTP   string
 	Client *http.Client
 	// Expires is when the credentials for ECR, ACR and a Google service account expire.
@@ -38,7 +38,7 @@ type Cloud struct {
 
 	t  *testing.T
 	mu sync.Mutex // guards the fields below
-	// requests contains METHOD PATH of each request. broken replaces the response for a path.
+	// requests contains "METHOD PATH" for each request. broken contains responses that replace the usual ones, by path.
 	requests []string
 	broken   map[string]http.HandlerFunc
 }
@@ -89,7 +89,7 @@ func (c *Cloud) Break(path string, response http.HandlerFunc) {
 	c.broken[path] = response
 }
 
-// Requests returns METHOD PATH of each request.
+// Requests returns "METHOD PATH" for each request.
 func (c *Cloud) Requests() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
