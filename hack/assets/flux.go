@@ -94,7 +94,8 @@ func ensureController(ctx context.Context, m fluxModule, name string, progress i
 	return ensureOne(ctx, program{name: name, module: fluxModules, pkg: m.Path}, "flux-"+name+"-"+m.Version, progress)
 }
 
-// ensureOne returns a program from its own cache folder. It builds a missing program.
+// ensureOne returns the path of a program in a cache folder for only this program. It builds the program if it is
+// missing.
 func ensureOne(ctx context.Context, p program, folder string, progress io.Writer) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

@@ -16,7 +16,7 @@ const reportEvery = 15 * time.Second
 
 // runWithProgress runs a command, shows its title and duration, and returns its output.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
-	// The output would disturb the spinner, and is needed only if the command fails.
+	// Do not show the output, because it would disturb the spinner.
 	var output, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &problem
 	started := time.Now()

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Limits are the oldest and newest supported Kubernetes versions. For each, a folder in hack/offline pins
-// kube-apiserver.
+// Limits are the oldest and newest supported Kubernetes versions. A folder in hack/offline pins kube-apiserver for
+// each version.
 var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 
 // EnsureLimit returns a folder with kube-apiserver in the oldest or newest supported version, and with the same etcd

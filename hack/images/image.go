@@ -43,8 +43,8 @@ type Image struct {
 }
 
 const (
-	// user and group are the IDs of distroless' nonroot user. Kubernetes requires numbers to check for a non-root
-	// user.
+	// user and group are the IDs of distroless' nonroot user. Kubernetes can check that a container does not run as
+	// root only if the image contains numeric IDs.
 	user       = "65532:65532"
 	rootsFile  = "etc/ssl/certs/ca-certificates.crt"
 	passwdFile = "etc/passwd"
@@ -133,8 +133,8 @@ func examine(program []byte) (string, error) {
 	return architecture, nil
 }
 
-// publicRoots returns Mozilla's certificate authorities from the Go project, except those that are trusted only up to
-// a date.
+// publicRoots returns Mozilla's root certificates from a package of the Go project. It omits roots that are trusted
+// only with a constraint, such as up to a date.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {

@@ -1,5 +1,5 @@
-// Command kymatests compares a checked-out lifecycle-manager's end-to-end tests and flags with
-// docs/kyma-compatibility.md, and lists the ones without a row.
+// Command kymatests compares the end-to-end tests and flags in a checkout of lifecycle-manager with
+// docs/kyma-compatibility.md. It lists the tests and flags that have no row on this page.
 //
 //	kymatests [-record] FOLDER
 //
@@ -98,8 +98,8 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// missingNames returns the names that are missing on a page. form is the format string for a name on the page, such as
-// "`%s`".
+// missingNames returns the names that are missing on a page. The argument form is the format string for a name on the
+// page, such as "`%s`".
 func missingNames(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.Contains(page, fmt.Sprintf(form, name))

@@ -28,7 +28,7 @@ const Service = "Lender"
 
 // Want describes the cluster to borrow.
 type Want struct {
-	// Workloads requests a cluster in which Deployments, StatefulSets and DaemonSets become ready.
+	// Workloads requests a cluster that makes Deployments, StatefulSets and DaemonSets ready.
 	Workloads bool
 }
 
@@ -88,7 +88,7 @@ func (l *Loan) Return() error {
 // Disconnect ends the loan without returning the cluster, which the lender then stops.
 func (l *Loan) Disconnect() error { return l.connection.Close() }
 
-// ReportStart counts an API server that this process starts itself. Without a lender, it does nothing.
+// ReportStart reports to the lender that this process starts an API server itself. Without a lender, it does nothing.
 func ReportStart() error {
 	if Socket() == "" {
 		return nil

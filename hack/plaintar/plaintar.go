@@ -1,4 +1,4 @@
-// Package plaintar writes reproducible tar archives without the machine's owners and times.
+// Package plaintar writes reproducible tar archives, without the owners and times of the machine's files.
 package plaintar
 
 import (

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// lowCPUEnvironment contains environment variables that reduce an API server's and its etcd's CPU time by a fifth.
+// lowCPUEnvironment contains environment variables that reduce the CPU time of an API server and its etcd by a fifth.
 var lowCPUEnvironment = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
 // Start starts an API server for a package's tests. etcd does not sync its writes to disk. Start temporarily sets

@@ -80,7 +80,7 @@ func pushOnce(ctx context.Context, to oras.Target, mediaType string, content []b
 	return d, nil
 }
 
-// sigstoreBundle is a sigstore bundle v0.3 with a public key: a DSSE envelope, or a file's signature.
+// sigstoreBundle is a sigstore bundle v0.3 with a public key. It contains a DSSE envelope or a file's signature.
 //
 // Source: sigstore protobuf-specs, sigstore_bundle.proto.
 type sigstoreBundle struct {
@@ -146,7 +146,8 @@ func envelope(
 }
 
 // writeAttestations signs images and charts, and attests each image's bill of materials and provenance. Each line of
-// the file is a sigstore bundle. The OCI image layout does not contain signatures, so it does not depend on the key.
+// the file is a sigstore bundle. The OCI image layout does not contain signatures, so the layout does not depend on
+// the key.
 func (r *release) writeAttestations(ctx context.Context, with signing) error {
 	var lines bytes.Buffer
 	for _, name := range ociArtifacts() {

@@ -19,7 +19,7 @@ import (
 )
 
 // serveBases serves the base image for each architecture to ko at r.baseHost, until the context ends. The base image
-// contains the same files as the hack/images images, without the program.
+// contains the same files as an image from hack/images, except the program.
 func (r *release) serveBases(ctx context.Context, scratch string) error {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", "localhost:0")

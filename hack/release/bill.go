@@ -12,7 +12,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBills writes a CycloneDX bill of materials for each program. It is also a referrer for the program's image.
+// writeBills writes a CycloneDX bill of materials for each program. If the program has an image, writeBills also
+// attaches the bill to the image.
 func (r *release) writeBills(ctx context.Context, scratch string) error {
 	layout, err := layout(scratch)
 	if err != nil {

@@ -39,7 +39,8 @@ type commit struct {
 	time time.Time
 }
 
-// readCommit returns an error for uncommitted changes, because the build would not be reproducible.
+// readCommit returns the newest commit of the checkout. It returns an error if the checkout has uncommitted changes,
+// because the build would not be reproducible.
 func readCommit(ctx context.Context) (commit, error) {
 	changes, err := output(ctx, nil, "git", "status", "--porcelain")
 	if err != nil {
@@ -148,7 +149,7 @@ func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeDefinitions writes all of each chart's CRDs to one file for kubectl.
+// writeDefinitions writes the CRDs of each chart to one file for kubectl.
 func (r *release) writeDefinitions() error {
 	for chart, folder := range map[string]string{
 		"kcp-publisher": "charts/kcp-publisher/files/crds",

@@ -31,7 +31,7 @@ func (r *release) writeChecksums() error {
 	return os.WriteFile(filepath.Join(r.dir, checksumsFile), []byte(lines.String()), 0o644)
 }
 
-// forEachFile calls do with the name and SHA-256 of each file in the release, sorted by name.
+// forEachFile calls the function do with the name and SHA-256 of each file in the release, sorted by name.
 func (r *release) forEachFile(do func(name, sum string)) error {
 	return fs.WalkDir(os.DirFS(r.dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

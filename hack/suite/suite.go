@@ -1,5 +1,5 @@
-// Package suite selects the tests for a run. `make test`'s short suite runs on every change. `make test-long`'s long
-// suite runs weekly, and after a change to the folders that CONTRIBUTING.md lists.
+// Package suite selects the tests for a run. The short suite (`make test`) runs on every change. The long suite (`make
+// test-long`) runs weekly, and after a change to the folders that CONTRIBUTING.md lists.
 //
 // A long test or subtest calls Long in its first line. hack/suite/list finds long tests by that call, and random tests
 // by their calls to Seed and rapid.Check.

@@ -104,7 +104,8 @@ func excerptAround(text string, at []int) string {
 	return strings.Join(strings.Fields(text[from:to]), " ")
 }
 
-// measureLines records the lines that are longer than maxColumns. shown returns the part of a line that counts.
+// measureLines records the lines that are longer than maxColumns. The function shown returns the part of a line that
+// counts.
 func (u *unit) measureLines(file, text string, shown func(string) string) {
 	number := 0
 	for line := range strings.Lines(text) {

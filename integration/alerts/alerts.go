@@ -1,5 +1,5 @@
-// Package alerts tests the charts' alerts with promtool. It checks that time series cause exactly the expected alerts
-// to fire.
+// Package alerts tests the charts' alerts with promtool. It checks that exactly the expected alerts fire for given
+// time series.
 package alerts
 
 import (
@@ -39,7 +39,7 @@ type Alert struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// File returns the path of the file with a chart's alerts. root is the folder of the checkout.
+// File returns the path of the file with a chart's alerts. The argument root is the folder of the checkout.
 func File(root, chart string) string {
 	return filepath.Join(root, "charts", chart, "files", "monitoring", "alerts.yaml")
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // measureTransfer measures the time to transfer a 1 GiB file across an air gap, and compares it with the time of `cp`.
-// It also measures the import's memory.
+// It also measures the memory usage of the import.
 func measureTransfer(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
 )
 
-// jobPoll is the interval at which completeJobs looks for new Jobs.
+// jobPoll is the time between two searches of completeJobs for new Jobs.
 const jobPoll = 200 * time.Millisecond
 
 // withJobs adds checks of kind job to a module version, for the checks that have only a name.
@@ -40,7 +40,8 @@ func withJobs(v sample.Version, named []v1alpha1.Check) sample.Version {
 	})
 }
 
-// allowJobs grants the checks' account the permissions for Jobs, as the chart's value rbac.checks.rules does.
+// allowJobs grants the ServiceAccount of module checks the permissions for Jobs, as the chart's value
+// rbac.checks.rules does.
 func allowJobs(ctx context.Context, runtime client.Client) error {
 	const name = "checks-jobs"
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
@@ -58,7 +59,7 @@ func allowJobs(ctx context.Context, runtime client.Client) error {
 	})
 }
 
-// completeJobs completes the checks' Jobs until ctx is done, in place of the Job controller.
+// completeJobs replaces the Job controller: it completes the Jobs of module checks until ctx is done.
 func completeJobs(ctx context.Context, runtime client.Client) {
 	for rest(ctx, jobPoll) == nil {
 		var jobs batchv1.JobList

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// refusal returns a policy that refuses the modules' ConfigMaps, and its binding.
+// refusal returns an admission policy that refuses the modules' ConfigMaps, and the binding of this policy.
 func refusal() []client.Object {
 	named := metav1.ObjectMeta{Name: "refused-by-a-user"}
 	return []client.Object{
@@ -48,7 +48,7 @@ func refuseObjects(ctx context.Context, api client.Client) error {
 	return errors.Join(problems...)
 }
 
-// acceptObjects deletes the admission policy.
+// acceptObjects deletes the policy of refuseObjects.
 func acceptObjects(ctx context.Context, api client.Client) error {
 	var problems []error
 	for _, o := range slices.Backward(refusal()) {

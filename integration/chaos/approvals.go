@@ -32,7 +32,8 @@ type heldRemovals struct {
 }
 
 // wanted returns the IDs of the held removals that operators want. Operators want removals that result from Kyma
-// deletions, and the removal of module mailer after it was mandatory. has reports whether a runtime must have a module.
+// deletions, and the removal of module mailer after it was mandatory. The function has reports whether a runtime must
+// have a module.
 func (h heldRemovals) wanted(has func(id, module string) bool) (ids []string) {
 	for _, w := range h.Waiting {
 		if len(w.Runtimes) > 0 && (w.Module == "" || w.Module == mailer) &&

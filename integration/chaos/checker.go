@@ -62,15 +62,16 @@ type Checker struct {
 	downtime         map[string]bool                         // modules and versions that require downtime
 	incomplete       map[string]bool                         // versions of commits that cannot be applied
 	previousRollouts []ObservedRollout                       // rollouts in the previous observation
-	// upgrades and downgrades are the version changes of the staged module that the next call to Rollouts must check.
+	// upgrades and downgrades are version changes of the module with rollouts. The next call to Rollouts must check
+	// them.
 	upgrades, downgrades []assignedVersion
 	// undefined maps each runtime to the last time when a user deleted its Manifest CRD.
 	undefined map[string]time.Duration
-	// restoring maps each runtime to its number of restores in progress, and restored to the time of its last restore.
-	// The control plane's key is an empty string.
+	// restoring maps each runtime to the number of its restores in progress. restored maps each runtime to the time of
+	// its last restore. The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
-	// fine maps each key of checkDuration to the last time at which the key's problem did not exist.
+	// fine maps each key of checkDuration to the last time when the problem with this key did not exist.
 	fine map[string]time.Duration
 	// planLag is how long the publishers can follow an outdated plan after the planner has changed a rollout.
 	planLag time.Duration
@@ -93,8 +94,8 @@ const requestGrace = 2 * time.Minute
 // time, the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
 const twoLeadersTime = 15 * time.Second
 
-// NewChecker returns a checker for a fleet. staged is the only module with rollouts. concurrent is the maximum number
-// of non-canary runtimes without a result for a new version.
+// NewChecker returns a checker for a fleet. The argument staged is the only module with rollouts. The argument
+// concurrent is the maximum number of non-canary runtimes without a result for a new version.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
@@ -158,7 +159,7 @@ func (c *Checker) Checks() map[Invariant]int {
 	return maps.Clone(c.checks)
 }
 
-// These methods announce changes.
+// The following methods announce changes.
 
 // Asked announces that a runtime requests modules.
 func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
@@ -179,7 +180,8 @@ func (c *Checker) RequestWithdrawn(at time.Duration, runtime string, modules ...
 	}
 }
 
-// Promoted announces that a version is promoted to a channel. broken is true if the version fails in every canary.
+// Promoted announces that a version is promoted to a channel. The argument broken is true if the version fails in
+// every canary.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,7 +241,7 @@ func (s *observations) mayBeRemoved(at time.Duration, module string) bool {
 }
 
 // mayBeMissing reports whether a runtime is allowed to lack a module. It is allowed if the module's removal was
-// requested, or if the runtime has not yet applied a bundle that is newer than the one that removed the module.
+// requested. It is also allowed until the runtime has applied a newer bundle than the one with the removal.
 func (s *observations) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.isBefore(s.lastReport.Epoch, s.lastReport.Observed)
@@ -258,7 +260,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts an invariant's check in other code.
+// count adds one to the number of an invariant's checks. Code outside the checker calls count for its own checks.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

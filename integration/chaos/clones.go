@@ -56,8 +56,8 @@ func (s *stage) replaceKey(ctx context.Context, id string) error {
 	return r.Enroll(ctx)
 }
 
-// isQuarantined returns an error unless the runtime's status reports a copy. If want is false, it returns an error if
-// the status reports one.
+// isQuarantined returns an error unless the runtime's status matches want. If want is true, the status must report a
+// copy. If want is false, the status must not report a copy.
 func (s *stage) isQuarantined(ctx context.Context, id string, want bool) error {
 	kyma, err := s.reals[id].Record(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Each case begins with two agents that use the key of sim-5. The history broken violates an invariant. The similar
-// history kept does not.
+// history kept does not violate it.
 func TestCheckerDetectsDamageByClones(t *testing.T) {
 	type happens = func(c *Checker, push func(string, int64, string) Push)
 	status := func(c *Checker, at time.Duration, quarantined bool, requests ...string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// gitRecord is the name of the ConfigMap in which the publisher records a commit's result.
+// gitRecord is the name of the ConfigMap with the publisher's result for a commit.
 const gitRecord = "kyma-pull-git"
 
 // isPartial reports whether the API server rejects part of the commit only while the publisher applies it. Otherwise,
@@ -104,8 +104,8 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: templatesQuota}))
 }
 
-// waitUntilReverted waits until the publisher has applied a refused commit's revert. It returns false after 20 seconds,
-// for example because the publisher was killed.
+// waitUntilReverted waits until the publisher has applied the revert of a refused commit. It returns false after 20
+// seconds, for example because the publisher was killed.
 func (s *stage) waitUntilReverted(ctx context.Context) bool {
 	err := fleet.Until(ctx, 20*time.Second, "the revert is applied", func() (bool, string) {
 		refused, err := s.isCommitReported(ctx)
@@ -121,7 +121,7 @@ func (s *stage) isCommitReported(ctx context.Context) (bool, error) {
 	return record.Data["ready"] == string(metav1.ConditionFalse), client.IgnoreNotFound(err)
 }
 
-// templatesQuota names limitTemplates' ResourceQuota.
+// templatesQuota is the name of the ResourceQuota that limitTemplates creates.
 var templatesQuota = metav1.ObjectMeta{Namespace: sample.Namespace, Name: "templates"}
 
 // limitTemplates creates a ResourceQuota in the control plane that allows only one more ModuleTemplate. A dry run does

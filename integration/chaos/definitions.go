@@ -14,7 +14,7 @@ func definition(name string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// metadataOf returns an object with the kind and name of o, to read only the metadata.
+// metadataOf returns an object with the kind and name of o. A client can read only the object's metadata into it.
 func metadataOf(o client.Object) *metav1.PartialObjectMetadata {
 	found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}}
 	found.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())

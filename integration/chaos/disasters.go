@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The run takes snapshots when the fleet has converged for the first time. At that time, every runtime has module
-// scaler in FirstVersion, and no runtime has module mailer. After CloneRuntime, it takes a new snapshot of the runtime.
+// snapshot returns the path of the newest snapshot of an API server. The run takes all snapshots when the fleet has
+// converged for the first time. At that time, every runtime has module scaler in FirstVersion, and no runtime has
+// module mailer. After CloneRuntime, the run takes a new snapshot of the runtime.
 
 func (s *stage) snapshot(name string) string {
 	s.mu.Lock()
@@ -54,8 +55,8 @@ func (s *stage) takeSnapshots() error {
 	return s.fleet.BackUpControlPlane(s.snapshot(fleet.ControlPlane))
 }
 
-// startDisaster starts a step of Shape.Disasters. end ends the step, and is nil for an instantaneous step. ok is
-// false for other steps.
+// startDisaster starts one of the steps that Shape.Disasters adds. The function end ends the step. It is nil if the
+// step is instantaneous. ok is false for all other steps.
 func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	api := func() client.Client { return s.reals[step.Target].API }
 	switch step.Kind {

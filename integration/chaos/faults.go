@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// startFault starts a fault. end ends the fault; it is nil for an instantaneous fault. ok is false if the step is not a
-// fault.
+// startFault starts a fault. The function end ends the fault. It is nil for an instantaneous fault. ok is false if the
+// step is not a fault.
 func (s *stage) startFault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -86,8 +86,8 @@ func (s *stage) kill(p *program) (end func() error, err error) {
 	}, p.runs.Kill()
 }
 
-// stopPublishers waits until no other step keeps a publisher down, and then kills all publishers. end starts them
-// again.
+// stopPublishers waits until no other step keeps a publisher down, and then kills all publishers. The function end
+// starts them again.
 func (s *stage) stopPublishers() (end func() error, err error) {
 	var problems []error
 	var replicas []string

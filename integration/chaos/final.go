@@ -10,19 +10,19 @@ import (
 // End is the state of one runtime after all faults have ended.
 type End struct {
 	Runtime string
-	// Wanted maps the requested modules to their versions. Has maps the installed modules to theirs.
+	// Wanted maps the requested modules to their versions. Has maps the installed modules to their versions.
 	Wanted, Has map[string]string
 	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is
 	// true if the Kyma was deleted.
 	State string
 	Gone  bool
-	// Published and Observed are digests of the content in the published and the reported bundle in the Kyma's status.
-	// A renewed bundle has the same content, so a renewal between two reads changes nothing.
+	// Published and Observed are the content digests of the published and the reported bundle in the Kyma's status. A
+	// renewed bundle has the same content, so a renewal between two reads changes nothing.
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle if the root of trust revokes this key. Otherwise, it is
 	// empty.
 	RevokedKey string
-	// InRegistry is a digest of the content in the registry's bundle.
+	// InRegistry is the content digest of the bundle in the registry.
 	InRegistry string
 	// Objects lists all objects of the modules. Expected lists the objects that must exist. Both are nil for a
 	// simulated runtime.
@@ -87,9 +87,9 @@ const (
 	moreGoroutines = 100
 )
 
-// Grown returns a message for each program that uses much more memory or many more goroutines than each program with
-// the same role did in the samples before. It compares by role instead of by program, because another publisher can
-// become the leader.
+// Grown compares each program with the earlier samples of all programs with the same role, because another publisher
+// can become the leader. It returns a message for each program that uses much more memory or many more goroutines than
+// any of them did.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

@@ -2,7 +2,8 @@ package chaos
 
 import "time"
 
-// claimTime is how long a runtime's installed modules can be unknown after a report.
+// claimTime is the maximum time between a report that lists a version as Ready and the observation of this version in
+// the runtime.
 const claimTime = 10 * time.Second
 
 // isTraceable reports whether each state of a runtime follows from its bundles and reports. It returns false after a
@@ -44,8 +45,8 @@ func (c *Checker) checkInstalled(at time.Duration, runtime string, s *observatio
 	}
 }
 
-// checkClaims checks that a report contains only a pushed bundle, versions from pushed bundles, and no version in state
-// Ready that cannot run.
+// checkClaims checks that a report contains only a pushed bundle, contains only versions from pushed bundles, and does
+// not list a version as Ready that cannot run.
 func (c *Checker) checkClaims(at time.Duration, s *observations, r Reported) {
 	if r.Digest != "" {
 		c.check(at, Signed, s.install.hasBundle(r.Epoch, r.Observed, r.Digest),

@@ -28,7 +28,7 @@ func hadMailer(c *Checker, push func(string, int64, string) Push) {
 	c.Objects(7, "sim-5", "mailer", map[string]string{})
 }
 
-// reportsMailer passes the checker a report in which module mailer of bundle 11 is Ready.
+// reportsMailer passes the checker a report that lists module mailer of bundle 11 as Ready.
 func reportsMailer(c *Checker) {
 	c.Reported(4*time.Minute, reportWith(6, 11, func(r *Reported) {
 		r.States, r.Ready = map[string]string{"mailer": "Ready"}, map[string]string{"mailer": "1.0.0"}

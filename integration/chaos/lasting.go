@@ -10,8 +10,8 @@ import (
 // longer than a series of faults.
 const maxLag = 15 * time.Minute
 
-// checkDuration checks that a problem does not last longer than most. The time starts at from, or at the last call with
-// this key without the problem, whichever is later.
+// checkDuration checks that the problem with this key does not last longer than the duration most. The duration starts
+// at the time from, or at the last call without the problem, whichever is later.
 func (c *Checker) checkDuration(
 	at, from, most time.Duration, key string, problem bool, invariant Invariant, format string, args ...any,
 ) {

@@ -48,7 +48,7 @@ func (s *stage) requestsMailer(id string) bool {
 	return s.mailers[id]
 }
 
-// announceMailer announces whether a runtime must have module mailer.
+// announceMailer announces to the checker whether a runtime must have module mailer.
 func (s *stage) announceMailer(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

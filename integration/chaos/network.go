@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. connection is the
-// proxy's name in the steps of the plan.
+// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. The argument
+// connection is the proxy's name in the steps of the plan.
 func (s *stage) startProxy(connection, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {

@@ -69,8 +69,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.recordRoot()
 }
 
-// rotateToken rotates the token secret, but only if all agents are enrolled: a second rotation would invalidate the
-// token of an agent that is not.
+// rotateToken rotates the token secret, but only if all agents are enrolled. A second rotation would invalidate the
+// token of an agent that is not enrolled yet.
 func (s *stage) rotateToken(ctx context.Context) error {
 	if slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreControl }) {
 		s.story.Add("the token secret is not rotated: newer runtimes enroll again after a restore of the control plane")
@@ -148,15 +148,15 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 	return nil
 }
 
-// deleteKyma deletes a Kyma. If the request fails, the Kyma counts as requested again, although the API server may
-// still delete it.
+// deleteKyma deletes a Kyma. If the request fails, the runtime's modules count as requested again, although the API
+// server may still delete the Kyma.
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane would create the Kyma again
 	defer s.once.Unlock()
 	s.checker.RequestWithdrawn(s.since(), id, scaler, mailer)
 	if sim := s.simulated()[id]; sim != nil && len(sim.All()) > 0 {
-		// After a restore of the control plane, the publisher may not have read the Kyma yet. It would then not notice the
-		// deletion.
+		// After a restore of the control plane, the publisher may not have read the Kyma yet. It would then not notice
+		// the deletion.
 		s.insist(ctx, "the publisher knows Kyma "+id, func() error { return s.checkKnown(ctx, id) })
 	}
 	if err := s.fleet.Control.Delete(ctx, newKyma(id)); client.IgnoreNotFound(err) != nil {
@@ -248,7 +248,7 @@ func (s *stage) promoteLastVersion(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns the functions that begin and end an action. end is nil for an instantaneous action.
+// twoSided returns the functions that begin and end an action. The function end is nil for an instantaneous action.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:

@@ -16,7 +16,7 @@ import (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is the start of the step, counted from the beginning of the run. For is its duration, or zero for an
+	// At is the start of the step, counted from the beginning of the run. For is the step's duration, or zero for an
 	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
@@ -119,8 +119,8 @@ func (g *generator) randomStep(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// setTarget sets a step's target and returns the value for Step.About. can is false if the step is not possible because
-// no target exists.
+// setTarget sets a step's target and returns the value for Step.About. The result can is false if the step is not
+// possible because no target exists.
 func (g *generator) setTarget(s *Step) (about string, can bool) {
 	connections := g.shape.connectionNames()
 	switch s.Kind {

@@ -17,8 +17,8 @@ import (
 // rolloutTimeout is the maximum time that a KillPlanner step waits for a rollout to start.
 const rolloutTimeout = 20 * time.Second
 
-// killPlanner kills the publisher that holds the planner's lease while a rollout is in progress. end starts the
-// publisher again.
+// killPlanner kills the publisher that holds the planner's lease while a rollout is in progress. The function end
+// starts the publisher again.
 func (s *stage) killPlanner(ctx context.Context) (end func() error, err error) {
 	var id string
 	var unlock func()

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// After a bundle with an older version, the checker must observe the rollback that caused it within
-// maxUnexplainedTime.
+// maxUnexplainedTime is the maximum time between a bundle with an older version and the observation of the rollback
+// that caused this bundle.
 const maxUnexplainedTime = 30 * time.Second
 
 // finalStates lists the final states of a rollout. A rollout in such a state does not update any more runtimes.
@@ -119,8 +119,9 @@ func newestTo(rollouts []ObservedRollout, to string) (found *ObservedRollout) {
 	return found
 }
 
-// isExplained reports whether a downgrade of a runtime does not need further checks. The downgrade is allowed if a user
-// or a rollout withdrew the newer version. Otherwise, isExplained records a violation after maxUnexplainedTime.
+// isExplained reports whether the check of a runtime's downgrade is complete. The downgrade is allowed if a user or a
+// rollout withdrew the newer version. If this is not observed within maxUnexplainedTime, isExplained records a
+// violation.
 func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []ObservedRollout) bool {
 	back := []string{"RollingBack", "RolledBack", "Superseded"}
 	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r ObservedRollout) bool {
@@ -134,7 +135,7 @@ func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []Observe
 	return true
 }
 
-// assign checks that a canary has proven the version of the staged module in a bundle. It also stores the version
+// assign checks that a canary has proven the bundle's version of the module with rollouts. It also stores the version
 // change for the next call of Rollouts, which checks it again.
 func (c *Checker) assign(at time.Duration, before, p *Push) {
 	if c.unpoliced || before == nil {
@@ -162,7 +163,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	}
 }
 
-// BundlesLost records the time at which the registry lost bundles.
+// BundlesLost records the time when the registry lost bundles.
 func (c *Checker) BundlesLost(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +205,8 @@ func (c *Checker) noteReport(s *observations, r Reported) {
 	s.reports[r.Sequence] = r
 }
 
-// checkRemoval checks that a bundle does not remove a requested module: the generation of the runtime's Kyma from which
-// the publisher resolved the bundle must not request the module.
+// checkRemoval checks that a bundle does not remove a requested module. The publisher resolves each bundle from a
+// generation of the runtime's Kyma. If this generation requests the module, the removal is a violation.
 func (c *Checker) checkRemoval(at time.Duration, s *observations, p Push, module string) {
 	requests, known := s.requests[p.Generation]
 	c.check(at, Kept, !known || !s.wants[module] || !slices.Contains(requests, module),
@@ -213,8 +214,8 @@ func (c *Checker) checkRemoval(at time.Duration, s *observations, p Push, module
 		p.Runtime, p.Generation)
 }
 
-// checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
-// check starts after the runtime has reported a bundle with the closed window.
+// checkWindow checks that a runtime does not upgrade a module to a version that requires downtime while the runtime's
+// maintenance window is closed. The check starts after the runtime has reported a bundle with the closed window.
 func (c *Checker) checkWindow(at time.Duration, runtime string, s *observations, modules map[string]string) {
 	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince && !s.isCloned(at)
 	for module, version := range modules {
@@ -308,7 +309,8 @@ func (c *Checker) Complete() {
 	clear(c.incomplete)
 }
 
-// Reverted announces that all commits can be applied completely from now on, and that a revert removes the version.
+// Reverted announces that a revert removes the version, so runtimes must not get it. All other commits can be applied
+// completely from now on.
 func (c *Checker) Reverted(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ func promised() (*Checker, func(id string, sequence int64, version string) Push)
 	return c, push
 }
 
-// canaryReady passes the checker a canary's report in which the version is Ready, as after the first wave.
+// canaryReady passes the checker a canary's report that lists the version as Ready, as after the first wave.
 func canaryReady(c *Checker, version string) {
 	canary := c.runtimes["sim-0"]
 	if !canary.signed["scaler"][version] {
@@ -78,7 +78,8 @@ func returnsAfter(
 // happens passes a history to a checker.
 type happens = func(c *Checker, push func(string, int64, string) Push)
 
-// guarantee is a promise to operators. The history broken violates it. The similar history kept does not.
+// guarantee is a promise to operators. The history broken violates the promise. The similar history kept does not
+// violate it.
 type guarantee struct {
 	broken, kept happens
 	invariant    Invariant

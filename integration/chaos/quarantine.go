@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// copyOf returns the checker's name of a runtime's copy.
+// copyOf returns the checker's name for the copy of a runtime.
 func copyOf(runtime string) string { return "copy-of-" + runtime }
 
-// quarantineGrace is the time after the start of a quarantine in which an earlier push can still reach the registry.
+// quarantineGrace is how long an earlier push can still reach the registry after the start of a quarantine.
 const quarantineGrace = twoLeadersTime + 10*time.Second
 
 // Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated is called, the checker

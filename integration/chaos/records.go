@@ -22,7 +22,7 @@ type Push struct {
 	// Rollback contains the rollbacks that the bundle allows. Runtimes refuse other downgrades.
 	Rollback []bundle.Rollback
 	Deleting bool
-	// Generation is the generation of the runtime's Kyma from which the publisher resolved the bundle, or 0.
+	// Generation is the generation of the runtime's Kyma that the bundle is based on, or 0.
 	Generation int64
 	// Downtime contains the modules whose version requires downtime. Closed is true if the bundle has a maintenance
 	// schedule without windows.
@@ -46,7 +46,8 @@ type Push struct {
 type Reported struct {
 	Runtime  string
 	Sequence int64
-	// Instance identifies the process of the agent. Confirmed is true if the agent knows that no other agent has its key.
+	// Instance identifies the process of the agent. Confirmed is true if the agent knows that no other agent has its
+	// key.
 	Instance  string
 	Confirmed bool
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
@@ -99,8 +100,8 @@ type ObservedRollout struct {
 	Granted []string
 }
 
-// assignedVersion is a version change of the staged module in a runtime's bundle. The checker needs a later observation
-// of the rollouts to decide whether the change was allowed.
+// assignedVersion is a version change of the module with rollouts, in a runtime's bundle. The checker needs a later
+// observation of the rollouts to decide whether the change was allowed.
 type assignedVersion struct {
 	at                time.Duration
 	runtime, from, to string
@@ -140,8 +141,8 @@ type observations struct {
 	mayFollowCopy bool
 	install       installation
 	hasRun        map[string]bool // versions of the staged module that the runtime reported as Ready
-	// followsSince is the time of the first report with a bundle. editedAt is the last time when a user edited an object
-	// of a module.
+	// followsSince is the time of the first report with a bundle. editedAt is the last time when a user edited an
+	// object of a module.
 	followsSince, editedAt time.Duration
 	// suspendedAt is the time when an operator suspended the runtime, or 0. revoked contains the times when operators
 	// revoked keys of the runtime.
@@ -162,8 +163,8 @@ const followTime = 10 * time.Second
 // installation contains the bundles that a runtime can install, and the history of its modules.
 type installation struct {
 	bundles []Push // all signed bundles, in the order in which the registry accepted them
-	// followed contains the bundles in the reports within followTime. floor is the bundle in the report before them. The
-	// runtime can install only the versions in floor and in newer bundles.
+	// followed contains the bundles that the runtime reported within the last followTime. floor is the bundle in the
+	// newest report before that time. The runtime can install only the versions in floor and in newer bundles.
 	followed  []followedBundle
 	floor     followedBundle
 	changedAt map[string]time.Duration // time when each module's version last changed
@@ -176,7 +177,7 @@ type followedBundle struct {
 	epoch, sequence int64
 }
 
-// claim is a version that a report lists as Ready. bundle is the bundle in the report.
+// claim is a version that a report lists as Ready. The field bundle is the bundle in the report.
 type claim struct {
 	bundle  followedBundle
 	report  int64
@@ -205,7 +206,8 @@ func (i *installation) advance(at time.Duration) {
 	}
 }
 
-// offers reports whether the floor or a newer bundle contains a module. An empty version stands for all versions.
+// offers reports whether the floor or a newer bundle contains this version of a module. An empty version matches every
+// version.
 func (i *installation) offers(module, version string) bool {
 	return slices.ContainsFunc(i.bundles, func(p Push) bool {
 		offered, has := p.Versions[module]

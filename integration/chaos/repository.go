@@ -62,7 +62,7 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// push commits each object to the file with its key as the name. A nil object removes the file.
+// push commits one file for each object. The key of an object is the name of its file. A nil object removes the file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -193,8 +193,7 @@ const identities = "identities"
 
 // lockedObjects returns the objects that other steps must not change during the step. While a copy of a runtime runs,
 // other steps must not stop the original agent or its connections: if the original is silent for three poll intervals,
-// the copy counts as the only agent. DeleteNamespace
-// stops and starts the agent itself.
+// the copy counts as the only agent. DeleteNamespace stops and starts the agent itself.
 func (s Step) lockedObjects() []string {
 	if s.Kind != CloneRuntime && s.Kind != DeleteNamespace {
 		return []string{s.About}
@@ -202,7 +201,7 @@ func (s Step) lockedObjects() []string {
 	return []string{s.About, string(KillAgent) + s.Target, agentToRegistry(s.Target), agentToAPI(s.Target)}
 }
 
-// take executes a step after all earlier steps that change the same objects.
+// take executes a step after the end of all earlier steps that change the same objects.
 func (s *stage) take(ctx context.Context, step Step) {
 	if slices.Contains([]Kind{CloneRuntime, RestoreRuntime, DeleteNamespace, RevokeKey, ReplaceCA}, step.Kind) {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
@@ -348,7 +347,7 @@ func (s *stage) completeFinalState(ctx context.Context, e End, version string) E
 	return e
 }
 
-// explain adds the output of kcp-publisher status, rollout list and why to the log.
+// explain adds the output of `kcp-publisher status`, `kcp-publisher rollout list` and `kcp-publisher why` to the log.
 func (s *stage) explain(ctx context.Context) {
 	output, _ := s.fleet.Ask(ctx, "status")
 	s.story.Add("kcp-publisher status:\n%s", output)

@@ -124,8 +124,8 @@ func (s *observations) remove(module string, p Push) {
 	}
 }
 
-// checkConcurrency checks that a bundle with a new version does not exceed the number of concurrent updates in a
-// rollout.
+// checkConcurrency checks that a bundle with a new version does not exceed the maximum number of concurrent updates in
+// a rollout.
 func (c *Checker) checkConcurrency(at time.Duration, s *observations, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""

@@ -15,10 +15,10 @@ type Shape struct {
 	Network bool
 	// Clocks adds faults that shift the clock of one program. It requires the programs from ShiftablePrograms.
 	Clocks bool
-	// Disasters adds restores and copies of API servers, missing APIs and quotas.
+	// Disasters adds missing APIs, quotas, and restores and copies of API servers.
 	Disasters bool
-	// Mixed is the commit of an earlier release whose agent every second real runtime runs. It is empty if all runtimes
-	// run the current agent.
+	// Mixed is the commit of an earlier release. Every second real runtime runs the agent of this release. If Mixed is
+	// empty, all runtimes run the current agent.
 	Mixed string
 	// Shards divides the fleet among all publishers.
 	Shards bool
@@ -33,7 +33,7 @@ type Shape struct {
 // RealID returns the name of an initial real runtime.
 func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
 
-// isMixed reports whether a real runtime runs the agent of Shape.Mixed.
+// isMixed reports whether a real runtime runs the agent of the earlier release in Shape.Mixed.
 func (s Shape) isMixed(id string) bool {
 	for i := 1; i < s.Real && s.Mixed != ""; i += 2 {
 		if id == RealID(i) {
@@ -84,7 +84,7 @@ func (s Shape) replicas() []string {
 	return all
 }
 
-// programs returns the publishers and agents by the names that steps use as targets.
+// programs returns the names of the publishers and agents. Steps use these names as targets.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {

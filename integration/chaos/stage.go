@@ -46,8 +46,8 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
-// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values of the same fields of
-// stage before the commit.
+// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values that the stage's fields
+// with the same names had before the commit.
 type refusedCommit struct {
 	version, channel, before string
 	begin                    time.Time
@@ -101,7 +101,7 @@ type stage struct {
 	// copies are the running copies of runtimes. snapshots counts the snapshots of each runtime.
 	copies    map[string]*fleet.Runtime
 	snapshots map[string]int
-	// announcement are the publishers' flags that announce the next registry CA.
+	// announcement contains the publishers' flags that announce the next registry CA.
 	announcement []string
 	trends       []Trend
 }
@@ -271,8 +271,8 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// No run takes this long, so runtimes never count as offline. Otherwise, a wave's limits would not apply to all
-			// runtimes, as the checker expects.
+			// No run takes this long, so runtimes never count as offline. Otherwise, a wave's limits would not apply to
+			// all runtimes, as the checker expects.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{

@@ -27,7 +27,7 @@ type registryFaults struct {
 	slow    bool
 	failing bool
 	silent  bool // the registry drops some responses
-	// refused is the part of a path that identifies the repository whose writes the registry refuses, or empty.
+	// refused is a part of the path of the repository that refuses writes. It is empty if no repository refuses writes.
 	refused string
 }
 
@@ -94,10 +94,10 @@ type tap struct {
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all known roots of trust, oldest first
-	// signers contains the thumbprint of the key that signed each bundle, by digest.
+	// signers maps the digest of each bundle to the thumbprint of the key that signed the bundle.
 	signers map[string]string
-	// contents contains a digest of the content that each bundle gives to its runtime, by the bundle's digest. A renewed
-	// bundle has the same content.
+	// contents maps the digest of each bundle to a digest of the content that the bundle gives to its runtime. A
+	// renewed bundle has the same content.
 	contents map[string]string
 	// acceptedAt is the time when the registry accepted each version of the root of trust.
 	acceptedAt map[int64]time.Duration
@@ -288,8 +288,8 @@ func (t *tap) recordRoot() error {
 	return t.learnLocked()
 }
 
-// revokedSigner returns the key that signed a bundle if the newest root of trust revokes it, and otherwise an empty
-// string.
+// revokedSigner returns the key that signed a bundle if the newest root of trust revokes this key. Otherwise, it
+// returns an empty string.
 func (t *tap) revokedSigner(digest string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// volume is a small file system that can be filled. It is accessed through a file descriptor, so the kernel removes
-// it when this process ends.
+// volume is a small file system that can be filled. Paths to it go through a file descriptor of this process, so the
+// kernel removes the volume when this process ends.
 type volume struct {
 	folder *os.File
 	dir    string

@@ -65,8 +65,8 @@ var clockShifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts, in which bundles with correct times replace those with wrong times.
-// Two clocks must not be ahead at the same time, because only an operator can repair that state
+// clockRest is the pause between two clock shifts. During the pause, bundles with correct times replace bundles with
+// wrong times. Two clocks must not be ahead at the same time, because only an operator can repair that state
 // (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 

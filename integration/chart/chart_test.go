@@ -81,7 +81,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick finds the only object with a kind and decodes it into the argument into.
+// pick decodes the only object of a kind into the last argument.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -201,7 +201,8 @@ func TestFilesNamedInFlagsAreMounted(t *testing.T) {
 	}
 }
 
-// part returns the component of the publisher to which an object with this name belongs.
+// part returns the name suffix of the publisher component that an object belongs to, such as "-ui". It returns "" for
+// the publisher itself.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {

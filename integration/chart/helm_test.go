@@ -92,7 +92,7 @@ func (g *testCluster) hasCurrentCRD() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
-// older returns a copy of the publisher's chart in which the Kyma CRD lacks printer columns, as in an older version.
+// older returns a copy of the publisher's chart with an older Kyma CRD, which lacks printer columns.
 func older(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kcp-publisher")

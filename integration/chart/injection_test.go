@@ -11,7 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// texts calls visit for each string in values. visit can call set to replace the string.
+// texts calls the function visit for each string in values. The function visit can call its argument set to replace
+// the string.
 func texts(values any, path string, visit func(path, text string, set func(string))) {
 	switch values := values.(type) {
 	case map[string]any:

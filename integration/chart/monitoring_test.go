@@ -252,8 +252,8 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// replace returns a copy of the healthy series with different values for some of them. others alternates between a
-// series name and its new value.
+// replace returns a copy of the healthy series with different values for some of them. The argument others alternates
+// between a series name and its new value.
 func replace(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

@@ -37,7 +37,8 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 	}
 }
 
-// ownDefinitions lists the schema definitions for the chart's own values. Others describe Kubernetes types.
+// ownDefinitions lists the schema definitions for the chart's own values. All other definitions describe Kubernetes
+// types.
 var ownDefinitions = []string{"events"}
 
 // compare checks that values and schema have the same keys, including nested values of the chart.

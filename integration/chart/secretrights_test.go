@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A role that can read Secrets must list the Secrets' names. The only exception is a role for a namespace other than
-// the release namespace, which contains private keys.
+// A role that can read Secrets must list the Secrets' names, because the release namespace contains private keys. The
+// only exception is a role for another namespace.
 func TestRolesReadOnlyTheirOwnSecrets(t *testing.T) {
 	charts := cases(t)
 	for name, values := range map[string]map[string]any{

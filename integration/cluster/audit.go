@@ -16,8 +16,8 @@ import (
 type Request struct {
 	// User sent the request. As is the user that User impersonated, or empty.
 	User, As string
-	// Verb, Group, Resource, Namespace and Name are values as in RBAC rules. Resource includes the subresource, such as
-	// pods/log.
+	// Verb, Group, Resource, Namespace and Name have the same form as in RBAC rules. Resource includes the subresource,
+	// such as pods/log.
 	Verb, Group, Resource, Namespace, Name string
 	// Allowed is false if authorization denied the request.
 	Allowed bool

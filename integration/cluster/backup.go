@@ -16,7 +16,8 @@ func (s *server) restore(dir string) error {
 	})
 }
 
-// whileStopped stops etcd and the API server, calls change with the path of etcd's data folder, and starts them again.
+// whileStopped stops etcd and the API server, calls the function change with the path of etcd's data folder, and
+// starts both programs again.
 func (s *server) whileStopped(change func(data string) error) error {
 	etcd := s.env.ControlPlane.Etcd
 	if err := s.pause(); err != nil {

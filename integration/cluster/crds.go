@@ -30,8 +30,8 @@ func waitForCRDs(config *rest.Config, systems []fs.FS) error {
 	})
 }
 
-// tryCRDs calls try with all CRDs in file systems. After an error it tries again, because a connection to the API
-// server can end early on a busy machine.
+// tryCRDs calls the function try with all CRDs in the file systems. After an error, it calls try again, because a
+// connection to the API server can end early on a busy machine.
 func tryCRDs(systems []fs.FS, try func(envtest.CRDInstallOptions) error) error {
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	for _, system := range systems {

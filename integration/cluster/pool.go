@@ -38,8 +38,8 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// sharedOptions adds the CRDs of both charts and the audit log of the publisher's and agent's requests, so that more
-// tests have the same options and can share clusters.
+// sharedOptions adds the CRDs of both charts, and the audit log of requests from the publisher and the agent. More
+// tests then have the same options and can share clusters.
 func sharedOptions(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&

@@ -87,7 +87,7 @@ func (r *reaper) record(name string, pid int) error {
 	return os.WriteFile(r.pidFile(name), fmt.Appendln(nil, pid), 0o600)
 }
 
-// forget drops a stopped program, because the system can reuse its process ID.
+// forget removes the recorded process ID of a stopped program, because the system can reuse this ID.
 func (r *reaper) forget(name string) error {
 	if err := os.Remove(r.pidFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

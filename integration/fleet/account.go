@@ -33,14 +33,14 @@ func (f *Fleet) createAccount(
 	return os.WriteFile(path, kubeconfig, 0o600)
 }
 
-// createChecksAccount creates the account for module checks. If a chart is installed, it does nothing, because the
-// chart creates the account.
+// createChecksAccount creates the ServiceAccount that module checks use. If a chart is installed, it does nothing,
+// because the chart creates the account.
 func (r *Runtime) createChecksAccount(ctx context.Context) error {
 	if _, here := cmp.Or(r.cluster, r.fleet.kcp).(*cluster.Cluster); !here || r.fleet.options.Account != nil {
 		return nil
 	}
-	// In these clusters, no controller aggregates rules into the role view. Bind the role that contains the aggregated
-	// rules instead.
+	// These clusters run no controller that aggregates rules into the ClusterRole "view". Bind the role that contains
+	// the aggregated rules instead.
 	rules := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "checks"},
 		RoleRef: rbacv1.RoleRef{

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ExposeEndpoint creates a Service with an address as its only endpoint, and the Service's namespace. If the Service
-// already exists, ExposeEndpoint replaces the Service's endpoint.
+// ExposeEndpoint creates a Service and its namespace. The given address is the Service's only endpoint. If the Service
+// already exists, ExposeEndpoint replaces the endpoint.
 func ExposeEndpoint(
 	ctx context.Context, runtime client.Client, service client.ObjectKey, servicePort int32, endpoint netip.AddrPort,
 ) error {

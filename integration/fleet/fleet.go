@@ -1,5 +1,5 @@
-// Package fleet is the test harness of the scenarios. It starts, stops and changes a control plane, runtimes, a
-// registry and the two programs, all real.
+// Package fleet is the test harness of the scenarios. It starts, stops and changes a real control plane, real
+// runtimes, a real registry and the two programs.
 package fleet
 
 import (
@@ -40,10 +40,10 @@ type Options struct {
 	// Tokens makes the registry use TLS and tokens from `kcp-publisher token-service`, so that each program can access
 	// only its own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, as by default in the programs. The successor of a killed program then waits
+	// LeaderElect enables leader election, which is the programs' default. The successor of a killed program then waits
 	// until the Lease expires.
 	LeaderElect bool
-	// SingleCluster also makes workloads in the control plane's cluster ready, as AddSingle requires.
+	// SingleCluster makes workloads become ready in the control plane's cluster too. AddSingle requires this.
 	SingleCluster bool
 	// TimeLimit is the time limit of UntilState and UntilGone. 0 means LongTimeout.
 	TimeLimit time.Duration
@@ -80,7 +80,7 @@ type Options struct {
 	// SecondRegistryHost is a second host name of the registry in RegistryHost. If it is set, all programs except the
 	// publisher use it.
 	SecondRegistryHost string
-	// BlobHosts are the hosts to which the registry redirects blob requests.
+	// BlobHosts are the hosts that receive redirected blob requests of the registry's clients.
 	BlobHosts []string
 	// Clusters lends API servers. If nil, the fleet starts new ones.
 	Clusters *cluster.Pool
@@ -100,9 +100,9 @@ type Fleet struct {
 	Registry *registry.Registry
 	// Control is a client of the control plane with all permissions.
 	Control client.Client
-	// Place is the registry prefix of the bundles and reports. It has write access.
+	// Place is the store at the registry prefix for bundles and reports. It has write access.
 	Place store.Store
-	// Modules is the registry prefix of the modules' OCM components. It has write access.
+	// Modules is the store at the registry prefix for the modules' OCM components. It has write access.
 	Modules    store.Store
 	Registries *store.Registries
 	Dir        string
@@ -248,8 +248,8 @@ type Account func(ctx context.Context, program string, admin *rest.Config) (kube
 // Notifications contains the addresses and the token for notifications from the registry to the publisher, and from the
 // publisher to the agents.
 type Notifications struct {
-	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
-	// from which agents receive the publisher's notifications.
+	// Receiver is the publisher's HOST:PORT for notifications from the registry. Agents is the publisher's HOST:PORT
+	// for agents that wait for notifications.
 	Receiver, Agents string
 	// Token authenticates the registry to the publisher.
 	Token string
@@ -267,7 +267,7 @@ const (
 // Location returns the registry prefix of the fleet.
 func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
 
-// Components returns the registry path of components for the programs.
+// Components returns the registry path that the programs use for the modules' components.
 func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath }
 
 // Keys returns the folder with the root of trust and the keys.
@@ -279,7 +279,7 @@ func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, Control
 // PublisherKubeconfig returns the path of a kubeconfig with the publisher's permissions in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
-// RegistryFlags returns the flags with which a user accesses a secured registry.
+// RegistryFlags returns the flags that give a program access to a secured registry as the given user.
 func (f *Fleet) RegistryFlags(user string) []string {
 	if f.options.RegistryCA != "" {
 		return []string{"--registry-ca", f.options.RegistryCA}

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// ErrNoHistory means that the Git history of the checkout lacks a commit. The wrapping error explains how to get the
-// commit.
+// ErrNoHistory means that a commit is missing from the Git history of the checkout. The wrapping error explains how to
+// get the commit.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 
 // inHistory returns an error unless HEAD descends from the commit.
@@ -135,7 +135,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Use sets the paths of the programs that are started from now on. An empty path keeps the current program.
+// Use sets the programs that the fleet starts from now on. An empty path keeps the current program.
 func (f *Fleet) Use(programs Binaries) {
 	f.binaries = Binaries{
 		Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent),

@@ -131,7 +131,8 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	})
 }
 
-// start starts a program. A program that loses its Lease is restarted.
+// start starts a program. A program with leader election exits when it loses its Lease, so the program is then started
+// again.
 func (f *Fleet) start(c Command) (*Process, error) {
 	c.Env, c.Restart = append(f.programEnvironment(), c.Env...), f.options.LeaderElect
 	return c.Start()

@@ -22,10 +22,10 @@ func NewNotifications() (*Notifications, error) {
 	return n, nil
 }
 
-// ReceiverURL returns the URL to which the registry sends notifications.
+// ReceiverURL returns the publisher's URL for notifications from the registry.
 func (n *Notifications) ReceiverURL() string { return "http://" + n.Receiver + "/hook" }
 
-// AgentsURL returns the URL from which agents receive the publisher's notifications.
+// AgentsURL returns the publisher's URL for agents that wait for notifications.
 func (n *Notifications) AgentsURL() string { return "http://" + n.Agents + "/notifications" }
 
 // registryOptions returns the options of a registry that sends notifications. n can be nil.

@@ -19,7 +19,7 @@ type Command struct {
 	Args   []string
 	// Env is added to the environment of this process.
 	Env []string
-	// Log is the file to which the output is appended.
+	// Log is the path of the log file. The program's output is appended to this file.
 	Log string
 	// Restart starts the program again if it exits by itself, for example after it loses its Lease.
 	Restart bool
@@ -179,7 +179,7 @@ func (p *Process) AnonymousMemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "RssAnon")
 }
 
-// memory reads a value from the kernel's status of a process.
+// memory reads a memory value from a process's status file in /proc and returns it in bytes.
 func memory(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -225,7 +225,8 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 // Binaries are the paths of the two programs.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms is the environment variable with a folder of built programs, which several test binaries can share.
+// EnvPrograms is the environment variable that contains the path of a folder with built programs. Several test
+// binaries can share this folder.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
 // Build returns the paths of the two programs in the folder of EnvPrograms. Without that variable, it builds the

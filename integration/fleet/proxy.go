@@ -40,7 +40,7 @@ type Proxy struct {
 	dropped   int
 }
 
-// StartProxy starts a Proxy to an address on a free port.
+// StartProxy starts a Proxy that listens on a free port and forwards connections to the given address.
 func StartProxy(to string) (*Proxy, error) { return StartBalancer("127.0.0.1:0", to) }
 
 // StartBalancer starts a Proxy at an address. It distributes connections among the targets, as a Service does, and
@@ -104,8 +104,8 @@ func (p *Proxy) join(caller net.Conn) {
 	p.carry(caller, called)
 }
 
-// addConnection records an open connection. If the proxy resets connections, addConnection resets
-// this one and returns false.
+// addConnection records an open connection. If the proxy resets connections, addConnection resets this connection and
+// returns false.
 func (p *Proxy) addConnection(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,8 +165,8 @@ func (p *Proxy) dropsSilently(from net.Conn) bool {
 	return p.open[from]
 }
 
-// delayChunk waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. delayChunk
-// returns false if the link drops the chunk.
+// delayChunk waits as long as the link delays a chunk of the given size in bytes. The size is 0 for a new connection.
+// delayChunk returns false if the link drops the chunk.
 func (p *Proxy) delayChunk(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -197,7 +197,8 @@ func (p *Proxy) drop() {
 	p.dropped++
 }
 
-// stopped returns the channel that is closed when the link is healed, or nil if the link is not cut.
+// stopped returns the channel that is closed when the link is healed, or nil if the link is not cut. If the link is
+// cut, stopped counts a dropped chunk.
 func (p *Proxy) stopped() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,7 +267,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of chunks and connections that the proxy has dropped or that Cut delays.
+// Dropped returns how many chunks and connections the proxy has dropped, or has delayed because of Cut.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine applies the RBAC files with a program's permissions and writes the kubeconfig of the program's
-// ServiceAccount. Without files, it writes a kubeconfig with all permissions.
+// confine applies the RBAC files with a program's permissions and writes a kubeconfig for the program's
+// ServiceAccount. If files is empty, the kubeconfig has all permissions.
 func confine(
 	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
 ) error {
@@ -47,8 +47,8 @@ func confine(
 		"system:serviceaccounts:"+as.namespace)
 }
 
-// ApplyChartFile applies all objects in a chart's file with permissions, as `kubectl apply` does. The path is relative
-// to the folder of the charts.
+// ApplyChartFile applies all objects in a chart's file, as `kubectl apply` does. The elements form the file's path,
+// relative to the folder of the charts.
 func ApplyChartFile(ctx context.Context, admin client.Client, elements ...string) error {
 	objects, err := chartObjects(elements...)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares the agent's permissions in the runtime with its requests, except impersonated requests.
+// AgentRights compares the agent's permissions in the runtime with its requests. It ignores impersonated requests.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }
@@ -142,7 +142,8 @@ func right(verb, group, resource, name string) string {
 	return strings.TrimSpace(verb + " " + strings.TrimSuffix(resource+"."+group, ".") + " " + name)
 }
 
-// listPermissions lists the permissions of a Role or ClusterRole, each verb of each resource separately.
+// listPermissions lists the permissions of a Role or ClusterRole, with a separate entry for each verb of each
+// resource.
 func listPermissions(object *unstructured.Unstructured) (all []string) {
 	var role rbacv1.ClusterRole // a Role has the same field for rules
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
@@ -166,7 +167,8 @@ func listPermissions(object *unstructured.Unstructured) (all []string) {
 	return all
 }
 
-// Connect returns a client with the permissions of a kubeconfig, or of an impersonated user.
+// Connect returns a client with the permissions of a kubeconfig. If user is not empty, the client impersonates that
+// user.
 func Connect(kubeconfig, user string) (client.Client, error) {
 	config, err := configOf(kubeconfig)
 	if err != nil {

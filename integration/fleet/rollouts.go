@@ -29,8 +29,8 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until isMet returns true for a rollout's status. condition describes the expected status in the
-// error.
+// UntilRollout waits until isMet returns true for a rollout's status. The error contains condition, which describes
+// the expected status.
 func (f *Fleet) UntilRollout(
 	ctx context.Context, name, condition string, isMet func(v1alpha1.RolloutStatus) bool,
 ) error {

@@ -23,7 +23,7 @@ import (
 )
 
 // AddRuntime starts a cluster, enrolls it as a runtime and starts its agent. It creates the runtime's Kyma in the
-// control plane if it does not exist.
+// control plane if the Kyma does not exist.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
@@ -100,7 +100,8 @@ func (r *Runtime) Cluster() string {
 	return r.ID
 }
 
-// enroll creates the agent's namespace and the checks' account, and applies the output of `kcp-publisher enroll`.
+// enroll creates the agent's namespace and the ServiceAccount of module checks, and applies the output of
+// `kcp-publisher enroll`.
 func (r *Runtime) enroll(ctx context.Context) error {
 	if err := r.API.Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
@@ -241,7 +242,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	return store.PushManifest(ctx, repository, manifest, bundle.TagDesired)
 }
 
-// UntilState waits until the runtime's Kyma in the control plane shows the version and state of the module.
+// UntilState waits until the runtime's Kyma in the control plane shows the module with the given version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
 	err := Until(ctx, r.fleet.options.TimeLimit,
 		fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {

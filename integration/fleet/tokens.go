@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Users of the token service, in addition to the runtimes, whose user names are their IDs.
+// Users of the token service, in addition to the runtimes. A runtime's user name is its ID.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"
@@ -95,7 +95,7 @@ func (f *Fleet) Credentials(ctx context.Context, user string) ([]byte, error) {
 	return config, nil
 }
 
-// writeCredentials writes a user's Credentials to path.
+// writeCredentials writes the config.json from Credentials to path.
 func (f *Fleet) writeCredentials(ctx context.Context, user, path string) error {
 	config, err := f.Credentials(ctx, user)
 	if err != nil {

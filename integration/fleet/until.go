@@ -10,9 +10,9 @@ import (
 // LongTimeout is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
 const LongTimeout = 3 * time.Minute
 
-// Until calls condition repeatedly until it returns true. If this takes longer than limit, the error contains goal,
-// which describes the condition, and the last state that condition returned. Until cannot interrupt condition, so
-// condition must not block forever.
+// Until calls condition repeatedly until it returns true. If the time limit passes first, Until returns an error with
+// goal, which describes the condition, and with the last state that condition returned. Until cannot interrupt
+// condition, so condition must not block forever.
 func Until(ctx context.Context, limit time.Duration, goal string, condition func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -18,8 +18,8 @@ const (
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders in the agent's pod of an air-gapped runtime. Carried contains the files that Environment.Carry copies. Layout
-// is the OCI layout into which the agent imports them.
+// Folders in the agent's pod of an air-gapped runtime. Carried contains the files that Environment.Carry copies.
+// Layout is the OCI layout with the files that the agent has imported.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"

@@ -31,8 +31,8 @@ type Options struct {
 	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that installs modules. The agents of
 	// other runtimes are cluster admins.
 	ModuleAccounts map[string]string
-	// Release is the output folder of `make release`, whose charts and images are installed. If it is empty, the charts
-	// and images of the checkout are installed.
+	// Release is the output folder of `make release`. The environment installs the charts and images in this folder. If
+	// Release is empty, it installs the charts and images of the checkout.
 	Release string
 }
 

@@ -102,8 +102,8 @@ until_shows() {
 }
 `
 
-// tutorialWaits lists commands that wait or repeat a step, as the tutorial's text asks the reader to do. block is part
-// of the shell block that precedes the commands.
+// tutorialWaits lists commands that wait or repeat a step, as the tutorial's text asks the reader to do. The field
+// block is part of the shell block that precedes the commands.
 var tutorialWaits = []struct{ block, commands string }{
 	{"config use-context kind-kcp", "until_shows '2 healthy' 'kcp-publisher status'"},
 	{"offer 1.1.0", "until_shows 'regular-1 .*Waiting' 'kcp-publisher rollout list'"},
@@ -119,7 +119,8 @@ var tutorialWaits = []struct{ block, commands string }{
 
 var tutorialVersion = regexp.MustCompile(`(?m)^VERSION=\S+`)
 
-// tutorialScript returns a script with the tutorial's commands and waits for one release version.
+// tutorialScript returns a script with the tutorial's commands for the given release version, and with the commands in
+// tutorialWaits.
 func tutorialScript(t *testing.T, blocks []guides.Block, version string) string {
 	t.Helper()
 	var script strings.Builder

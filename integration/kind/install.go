@@ -77,7 +77,7 @@ func (g *Environment) Agent(r *fleet.Runtime, flags []string) (fleet.Program, er
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
 
-// jobRules contains the rules for checks of kind job, which the ClusterRole view does not contain.
+// jobRules contains the RBAC rules that checks of kind job need. The ClusterRole "view" does not contain these rules.
 var jobRules = []map[string]any{{
 	"apiGroups": []string{"batch"}, "resources": []string{"jobs"}, "verbs": []string{"create", "delete"},
 }}
@@ -106,7 +106,7 @@ func (g *Environment) install(
 	return &pod{c, namespace, name, name}, nil
 }
 
-// upgrade runs helm upgrade with these flags for the chart of a program, and waits until the chart's pods are ready.
+// upgrade runs `helm upgrade` with these flags for the chart of a program, and waits until the chart's pods are ready.
 func (g *Environment) upgrade(ctx context.Context, c *cluster, name, namespace string, flags ...string) error {
 	chart := filepath.Join("charts", name)
 	if g.options.Release != "" {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// EnvNodeImage is the environment variable with a node image that replaces kind's.
+// EnvNodeImage is the environment variable with the name of a node image. This image replaces kind's own node image.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
 // ownNodeImage is the prefix of images that hack/offline/kind-node builds.
@@ -69,7 +69,7 @@ func lacksSysResource(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage returns the node image in $KIND_NODE_IMAGE, or else kind's own image. If that cannot be pulled, it
+// NodeImage returns the node image in $KIND_NODE_IMAGE, or else kind's own image. If kind's image cannot be pulled, it
 // returns an image that hack/offline/kind-node builds.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {

@@ -41,8 +41,8 @@ func (g *Environment) Memory(ctx context.Context, program fleet.Program) ([]Memo
 // memoryScript prints the memory usage, peak usage, limit and inactive file pages of a container, from cgroup v1 or
 // v2.
 //
-// Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; kubelet's working set is
-// cAdvisor's.
+// Source: Linux, Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; the kubelet uses cAdvisor's working
+// set.
 const memoryScript = `set -e
 pid=$(crictl inspect --output go-template --template '{{.info.pid}}' "$1")
 path=$(sed -n 's/^[0-9]*:memory://p' /proc/$pid/cgroup)

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pod is a program that runs as a Deployment. container is the name of the program's container.
+// pod is a program that runs as a Deployment. The field container is the name of the program's container.
 type pod struct {
 	cluster                          *cluster
 	namespace, deployment, container string

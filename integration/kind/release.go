@@ -11,7 +11,7 @@ import (
 	"oras.land/oras-go/v2/content/oci"
 )
 
-// release is the output folder of `make release`, whose charts and images a run installs.
+// release is the output folder of `make release`. A run can install the charts and images in this folder.
 type release string
 
 const layoutPrefix = "oci_"
@@ -46,7 +46,7 @@ func (r release) chart(name string) (string, error) {
 // releaseImages is the prefix of image references in the charts of a release.
 const releaseImages = "ghcr.io/kyma-pull/"
 
-// loadRelease imports the images of a release into the node, with the references in the release's charts.
+// loadRelease imports the images of a release into the node, under the references that the release's charts use.
 func (c *cluster) loadRelease(ctx context.Context, r release) error {
 	path, version, err := r.layout()
 	if err != nil {

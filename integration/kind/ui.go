@@ -11,7 +11,7 @@ import (
 // uiAddress is the UI's external URL. The UI refuses requests for other hosts.
 const uiAddress = "http://localhost:8085"
 
-// UI installs the UI of the publisher's chart with read access to the registry, with the commands of
+// UI installs the UI of the publisher's chart with read access to the registry. It uses the commands in
 // docs/guides/ui-in-cluster.md.
 func (g *Environment) UI(ctx context.Context, f *fleet.Fleet) (fleet.Program, error) {
 	reader, err := f.Credentials(ctx, "_reader")

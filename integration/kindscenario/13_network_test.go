@@ -27,7 +27,7 @@ func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	}
 }
 
-// policedProgram is a program to which a NetworkPolicy from its chart applies.
+// policedProgram is a program with a NetworkPolicy from its chart.
 type policedProgram struct {
 	cluster         string
 	api             client.Client

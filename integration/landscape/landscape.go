@@ -158,7 +158,7 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 }
 
 // withMarks returns an object's own labels or annotations, together with those that lifecycle-manager sets for a
-// module. recorded contains the values that lifecycle-manager wrote for module scaler.
+// module. The map recorded contains the values that lifecycle-manager wrote for module scaler.
 func withMarks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -179,7 +179,7 @@ func withFieldManager(o, recorded *unstructured.Unstructured) Applied {
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the two writes with which lifecycle-manager creates a Kyma in a runtime: the first creates the
+// RuntimeKyma returns the two writes that create lifecycle-manager's Kyma in a runtime. The first write creates the
 // Kyma, and the second applies labels and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")

@@ -51,7 +51,8 @@ func recorded(cluster, kind, name string, into any) error {
 // RecordedKyma is the name of the recording's Kyma.
 const RecordedKyma = "one"
 
-// Prioritized returns scaler 1.7.0 with the module's own PriorityClass, as in Kyma's keda module.
+// Prioritized returns scaler 1.7.0 with a Deployment that uses the module's own PriorityClass, as in Kyma's keda
+// module.
 func Prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
 	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n",

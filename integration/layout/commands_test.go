@@ -30,8 +30,8 @@ const (
 	trains      = "TestTrainPromotesByCommits"
 )
 
-// runBy maps each page to the tests that run its shell blocks, by name: one test for each block in order, or one test
-// for all blocks.
+// runBy maps each page to the names of the tests that run its shell blocks. It lists one test for each block in order,
+// or a single test for all blocks.
 var runBy = map[string][]string{
 	// CI runs make demo and make test in separate steps.
 	"README.md":                                     {notRun, "TestReadmeCommandsWork"},
@@ -120,7 +120,7 @@ func TestDocumentedCommandsRunInTests(t *testing.T) {
 	}
 }
 
-// checkClaim fails unless the test that is claimed to run a block exists and refers to the block's page.
+// checkClaim fails unless the test with this name exists and refers to the block's page.
 func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]reader) {
 	t.Helper()
 	test, ok := tests[name]

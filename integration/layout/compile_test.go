@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// trimpathPrefixes lists the prefixes of Makefile lines that can contain -trimpath. Go compiles all packages again if
-// this flag changes, so the Makefile sets it once for all targets. Only release builds ignore the environment and set
-// it again.
+// trimpathPrefixes lists prefixes of the lines that are allowed to contain -trimpath, in the format of `git grep`. Go
+// compiles all packages again if this flag changes, so the Makefile sets it once for all targets. Only release builds
+// ignore the environment and set it again.
 var trimpathPrefixes = []string{
 	".goreleaser.yaml:", "hack/release/artifacts_test.go:",
 	"CONTRIBUTING.md:",

@@ -152,7 +152,7 @@ func writeFields(page *strings.Builder, title string, fields []crdField) {
 	}
 }
 
-// writeDifference writes only the fields in which an older version differs from the stored version.
+// writeDifference writes only the fields of an older version that differ from the stored version.
 func writeDifference(page *strings.Builder, name, stored string, fields, all []crdField) {
 	var own []crdField
 	var missing []string

@@ -20,12 +20,12 @@ import (
 	"testing"
 )
 
-// largePackage is the number of lines, without tests and generated files, from which TestLargePackagesHaveNoFileCycles
-// checks a package.
+// largePackage is the maximum number of lines in a package that TestLargePackagesHaveNoFileCycles does not check.
+// Lines in tests and generated files do not count.
 const largePackage = 2500
 
-// fileCycles lists the packages in which methods of one type in several files call each other, and their files that are
-// part of a cycle. Do not add files.
+// fileCycles maps each package that still has file cycles to the files in these cycles. In these packages, methods of
+// one type call each other across several files. Do not add files.
 var fileCycles = map[string]string{
 	"integration/bench/scale": `agents bare commands hostile markdown notified promotion publishing restart result
 		sizes stages watching world`,
@@ -107,7 +107,8 @@ func total(t *testing.T, p goPackage) (lines int) {
 	return lines
 }
 
-// exports returns the files with the export data of the packages' dependencies, from Go's build cache.
+// exports maps the import path of each dependency of the packages to the dependency's file with export data. The files
+// are in Go's build cache.
 func exports(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	args := []string{"-export", "-deps", "-json=ImportPath,Export"}
@@ -149,7 +150,7 @@ func usesOf(t *testing.T, p goPackage, exported map[string]string, ownMethods bo
 	return files
 }
 
-// usesIn returns the uses between a package's files. ownMethods counts calls to methods of the same type.
+// usesIn returns the uses between a package's files. If ownMethods is true, calls to methods of the same type count.
 func usesIn(
 	fset *token.FileSet, path string, parsed []*ast.File, dependencies types.Importer, ownMethods bool,
 ) (uses, error) {
@@ -197,7 +198,7 @@ func origin(object types.Object) types.Object {
 }
 
 // isUse reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
-// that contains the reference, or nil outside of methods. ownMethods counts calls to methods of this type.
+// that contains the reference, or nil outside of methods. If ownMethods is true, calls to methods of this type count.
 func isUse(object types.Object, scope *types.Scope, receiver *types.TypeName, ownMethods bool) bool {
 	switch object := object.(type) {
 	case *types.Func:

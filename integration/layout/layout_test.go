@@ -359,7 +359,7 @@ func packages(t *testing.T) []goPackage {
 	return own
 }
 
-// linked returns the import paths of all packages that one of the project's packages links, including its own.
+// linked returns the import paths of all packages that a package of the project links, including the package itself.
 func linked(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	all, found := allPackages(t), map[string]bool{}

@@ -18,8 +18,8 @@ const (
 	onManifest             = "set on a Manifest by the agent"
 )
 
-// agentAnnotations maps each annotation that the agent reads from or writes to Manifests to its purpose. A new field of
-// a Manifest usually belongs in record.Record, not in an annotation.
+// agentAnnotations describes each annotation that the agent uses on Manifests and on the objects of modules. A new
+// field of a Manifest usually belongs in record.Record, not in an annotation.
 var agentAnnotations = map[string]string{
 	"AnnotationImages": onManifest, "AnnotationKymas": onManifest, "AnnotationModule": onManifest,
 	"AnnotationRecord": onManifest, "AnnotationValues": onManifest,

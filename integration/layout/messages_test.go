@@ -29,8 +29,8 @@ var patternMethods = []string{
 	"MatchString", "ReplaceAllString", "ReplaceAllStringFunc",
 }
 
-// messagesRead contains the functions that can read messages, as FILE FUNCTION or FILE TYPE.METHOD, by the reason, such
-// as a library without typed errors.
+// messagesRead lists the functions that are allowed to read messages, grouped by the reason, such as a library without
+// typed errors. A function is written as FILE FUNCTION or FILE TYPE.METHOD.
 var messagesRead = map[string][]string{
 	"the text is shortened for display": {
 		"bundle/strict/yaml.go ParseYAML",
@@ -146,8 +146,8 @@ func nameOf(declaration ast.Decl) string {
 	return receiver.(*ast.Ident).Name + "." + function.Name.Name
 }
 
-// findMatches returns the positions at which a declaration decides by the text of a message. constants contains the
-// names of constants.
+// findMatches returns the positions where the code of a declaration depends on the text of a message. The map
+// constants contains the names of constants.
 func findMatches(declaration ast.Node, constants map[string]bool) (found []token.Pos) {
 	m := messages{variables: map[string]bool{}, constants: constants}
 	for before := -1; before != len(m.variables); { // a variable can be assigned from another one
@@ -190,9 +190,9 @@ func (m messages) addAssigned(variables, values []ast.Expr) {
 	}
 }
 
-// isMatch reports whether an expression or a switch statement decides by the text of a message. A comparison with an
-// empty string does not count, and a comparison with another variable, such as the last logged message, does not
-// count either.
+// isMatch reports whether an expression or a switch statement depends on the text of a message. A comparison with an
+// empty string does not count, and a comparison with another variable, such as the last logged message, does not count
+// either.
 func (m messages) isMatch(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.CallExpr:

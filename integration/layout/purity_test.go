@@ -31,9 +31,10 @@ var storeUsers = []string{
 }
 
 // maxAgentPackages limits the number of packages that the agent links, including the standard library. About 220 of
-// them are typed clients and informers of client-go, which controller-runtime requires for leader election. The last
-// increases were for internal/cloudauth with the AWS SDK's signer, which replace the 339 packages of fluxcd/pkg/auth,
-// for internal/moduleinput, which both programs use, and for new versions of smithy-go, cel-go and kyaml.
+// them are typed clients and informers of client-go, which controller-runtime requires for leader election. The limit
+// was last increased for internal/moduleinput, which both programs use, and for new versions of smithy-go, cel-go and
+// kyaml. It was also increased for internal/cloudauth with the AWS SDK's signer, which replaced the 339 packages of
+// fluxcd/pkg/auth.
 const maxAgentPackages = 1195
 
 func TestPurePackagesDoNoIO(t *testing.T) {

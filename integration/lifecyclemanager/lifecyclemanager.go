@@ -42,8 +42,7 @@ func Program(t interface{ Skipf(string, ...any) }) string {
 	return program
 }
 
-// Definitions returns the folder with lifecycle-manager's CRDs. The folder is part of the source tree from which the
-// program was built.
+// Definitions returns the folder with lifecycle-manager's CRDs. The folder is part of the program's source tree.
 func Definitions(program string) string {
 	return filepath.Join(filepath.Dir(program), "..", "config", "crd", "bases")
 }

@@ -35,7 +35,8 @@ type Cluster struct {
 	Replace map[string]string
 }
 
-// Objects returns the objects that lifecycle-manager has written to, by kind, namespace and name, with placeholders.
+// Objects returns the objects that lifecycle-manager has written, with placeholders. The keys contain the kind,
+// namespace and name of the objects.
 func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -98,7 +99,7 @@ var isUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 var isTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// normalize replaces values that differ between two recordings, and removes other programs' fields.
+// normalize replaces values that differ between two recordings, and removes the managed fields of other programs.
 func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
@@ -156,7 +157,7 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 }
 
 // replaced returns a value with placeholders for everything that differs between recordings: UIDs, timestamps,
-// certificates, and the strings that are keys of by.
+// certificates, and the strings that are keys in the map by.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Address returns a free HOST:PORT on which another program can listen later. In the same process, use Listen or
-// ListenAt.
+// Address returns a free HOST:PORT for another program, which can listen there later. In the same process, use Listen
+// or ListenAt.
 func Address() (string, error) {
 	listener, err := Listen()
 	if err != nil {

@@ -5,15 +5,15 @@ type module struct {
 	name string
 	// repository is OWNER/NAME on GitHub.
 	repository string
-	// from is installed first. to is the upgrade.
+	// from is the release that is installed first. to is the release of the upgrade.
 	from, to release
 	// paths are the folders and files in the repository that the module is packaged from.
 	paths []string
 	// moves maps paths of the repository to other paths, before the module is packaged.
 	moves map[string]string
 	// content is the path that `component create` packages, relative to the root of the repository. The folder
-	// testdata/NAME/files contains files to add to the repository, such as a kustomization.yaml. These files can contain
-	// VERSION.
+	// testdata/NAME/files contains files to add to the repository, such as a kustomization.yaml. These files can
+	// contain VERSION.
 	content string
 	// flags are further flags for `component create`. They can contain VERSION.
 	flags []string
@@ -32,7 +32,7 @@ type release struct {
 	commit string
 }
 
-// leavesFolder is the message for a kustomization that refers to a folder outside of its own.
+// leavesFolder is the message for a kustomization that refers to a folder outside of its own folder.
 const leavesFolder = "is outside of the content: package the parent folder with a kustomization.yaml that names this " +
 	"folder"
 

@@ -242,7 +242,7 @@ func (o *operators) route(ctx context.Context, namespace, name string) error {
 	return client.IgnoreAlreadyExists(o.api.Create(ctx, slice))
 }
 
-// deleteUnusedEndpoints deletes deleted Services' EndpointSlices.
+// deleteUnusedEndpoints deletes the EndpointSlices of deleted Services.
 func (o *operators) deleteUnusedEndpoints(ctx context.Context) error {
 	var slicesOf discoveryv1.EndpointSliceList
 	if err := o.api.List(ctx, &slicesOf); err != nil {
@@ -262,7 +262,8 @@ func (o *operators) deleteUnusedEndpoints(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// finalizeNamespaces removes deleted namespaces. It deletes no objects, because a module must delete its own.
+// finalizeNamespaces removes deleted namespaces. It does not delete objects, because each module must delete its own
+// objects.
 func (o *operators) finalizeNamespaces(ctx context.Context) error {
 	var namespaces corev1.NamespaceList
 	if err := o.api.List(ctx, &namespaces); err != nil {

@@ -324,7 +324,8 @@ func (tr *trial) hasCustomResources() bool {
 	return false
 }
 
-// checkRemoved checks that the runtime contains only the objects that it contained before, and objects to keep.
+// checkRemoved checks that the runtime contains only the objects that it contained before, and objects that must be
+// kept.
 func (tr *trial) checkRemoved(t *testing.T, empty map[string]identity) {
 	t.Helper()
 	kept := 0
@@ -344,7 +345,8 @@ func (tr *trial) checkRemoved(t *testing.T, empty map[string]identity) {
 	}
 }
 
-// isAgents reports whether an object belongs to the agent: the catalog, and the documents of the latest bundle.
+// isAgents reports whether an object belongs to the agent. These objects are the catalog and the documents of the
+// latest bundle.
 func isAgents(name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	return strings.HasSuffix(kind, "."+v1beta2.Group) || strings.HasPrefix(name, "Secret kyma-system/kyma-pull-content-")

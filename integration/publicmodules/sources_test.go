@@ -15,7 +15,7 @@ import (
 // sources come from GitHub.
 const sourcesEnv = "KYMA_PULL_SOURCES"
 
-// fetch returns a folder with the paths of a release. It fetches them once into the user's cache folder.
+// fetch returns a folder with the module's files in a release. It stores the files in the user's cache folder.
 func (m module) fetch(ctx context.Context, r release) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -45,7 +45,8 @@ func (m module) fetch(ctx context.Context, r release) (string, error) {
 	return dir, nil
 }
 
-// export writes the paths of a release to the folder files below dir. The commit covers the paths' content.
+// export writes the module's files in a release to the folder named files below dir. The commit hash proves that the
+// files are unchanged.
 func (m module) export(ctx context.Context, r release, dir string) error {
 	repository := filepath.Join(os.Getenv(sourcesEnv), filepath.FromSlash(m.repository)+".git")
 	if os.Getenv(sourcesEnv) == "" {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// WriteUsers writes an htpasswd file. users maps user names to passwords.
+// WriteUsers writes an htpasswd file. The map users contains the passwords by user name.
 func WriteUsers(path string, users map[string]string) error {
 	var lines []byte
 	for name, password := range users {
@@ -61,7 +61,7 @@ func (r *Registry) CA() []byte {
 	return r.certificates[0].ca
 }
 
-// NextCAs returns the CAs that issued the next certificates, as PEM certificates.
+// NextCAs returns the PEM certificates of the CAs that issued the next certificates.
 func (r *Registry) NextCAs() [][]byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *Registry) currentCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 }
 
 // NewCertificate creates a self-signed CA certificate that is valid for one day, and its private key. Both are
-// PEM-encoded. names are additional DNS names and IP addresses.
+// PEM-encoded. The certificate also contains the DNS names and IP addresses in names.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -47,8 +47,8 @@ type Options struct {
 	KeySet string
 	// Config is the content of a distribution configuration file, for storage and authentication. It can be nil.
 	Config []byte
-	// NotifyURL is the URL to which the registry sends a notification after each push, with NotifyToken. If it is
-	// empty, the registry does not send notifications.
+	// NotifyURL is the URL that the registry notifies after each push. The notification contains NotifyToken. If
+	// NotifyURL is empty, the registry does not send notifications.
 	NotifyURL, NotifyToken string
 }
 

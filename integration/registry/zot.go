@@ -33,8 +33,8 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts zot with its data in dir. packed is a gzip file with the zot program, which is used if $ZOT is not
-// set. If configuration is nil, zot has no access control and does not collect garbage.
+// StartZot starts zot with its data in dir. If $ZOT is not set, it unpacks the zot program from the gzip file packed.
+// If configuration is nil, zot has no access control and does not collect garbage.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -117,7 +117,7 @@ func unpack(packed, program string) error {
 
 func (z *Zot) config() string { return filepath.Join(z.dir, "zot.json") }
 
-// Host is zot's host and port.
+// Host returns zot's host and port.
 func (z *Zot) Host() string { return z.address }
 
 // Data returns the folder with zot's repositories.

@@ -117,7 +117,7 @@ spec:
       - {name: manager, image: example.org/overlay}
 `
 
-// Tar packs files into a reproducible archive. files alternates between names and contents.
+// Tar packs files into a reproducible archive. The arguments alternate between file names and contents.
 func Tar(files ...string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

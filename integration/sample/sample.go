@@ -43,7 +43,7 @@ type Version struct {
 	Resources []Resource
 	// Context is the host and path of the component's repository context, which lifecycle-manager requires.
 	Context string
-	// References contains the components to which this component refers.
+	// References contains the components that this component refers to.
 	References []Version
 	// Signed contains the signers that sign the component.
 	Signed []Signer
@@ -128,7 +128,7 @@ func Release(module, component string, channels ...v1beta2.ChannelVersion) *v1be
 	}
 }
 
-// Channel returns an entry of spec.channels.
+// Channel returns an entry for spec.channels of a ModuleReleaseMeta.
 func Channel(channel, version string) v1beta2.ChannelVersion {
 	return v1beta2.ChannelVersion{Channel: channel, Version: version}
 }

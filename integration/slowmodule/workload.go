@@ -18,8 +18,8 @@ import (
 
 const (
 	quickLatency, slowLatency = 10 * time.Millisecond, 400 * time.Millisecond
-	// requestEvery is the interval between two requests to the workload. readEvery is the interval at which the
-	// workload reads the module's version.
+	// requestEvery is the interval between two requests to the workload. readEvery is the interval between two reads of
+	// the module's version.
 	requestEvery, readEvery = 100 * time.Millisecond, time.Second
 )
 

@@ -22,13 +22,15 @@ type attempt struct {
 	module        module
 	fleet         *fleet.Fleet // nil until start has started it
 	canary, other *fleet.Runtime
-	// before and after contain the objects of the older and the newer version after their installation.
+	// before contains the objects of the older version after its installation. after contains the objects of the newer
+	// version after its installation.
 	before, after []object
 	// rollout is the name of the newest Rollout.
 	rollout string
 }
 
-// step is one event, such as an upgrade. checks describes the expected properties of the module in one sentence.
+// step is one event, such as an upgrade. The text in checks describes the expected properties of the module in one
+// sentence.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error

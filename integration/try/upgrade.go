@@ -70,7 +70,7 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits until a new Rollout exists. earlier is the previous Rollout's UID.
+// untilBegun waits until a new Rollout exists. The argument earlier is the previous Rollout's UID.
 func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList

@@ -104,7 +104,8 @@ func read(site fs.FS, name string) (page, error) {
 	return p, nil
 }
 
-// resolve returns the file and the anchor of a link in source. inside is false for a link to another site.
+// resolve returns the file and the anchor of a link in the file source. The result inside is false for a link to
+// another site.
 func resolve(source, link string) (file, anchor string, inside bool) {
 	target, err := url.Parse(link)
 	if err != nil || target.Host != "" || target.Scheme != "" {

@@ -100,7 +100,7 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench-flux: %s: %s\n", b.name(), fmt.Sprintf(format, args...))
 }
 
-// apiServerOf returns the process ID of the API server in a client configuration.
+// apiServerOf returns the process ID of the API server that a client configuration refers to.
 func apiServerOf(config *rest.Config) (int, error) {
 	host := config.Host
 	if !strings.Contains(host, "://") {

@@ -245,8 +245,8 @@ func (o *pullProduct) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundleDelay can delay the registry's response to the next request for a new bundle, so that the benchmark can take
-// its first measurements before the agent receives the bundle.
+// bundleDelay can delay the registry's response to the next request for a new bundle. The benchmark can then take its
+// first measurements before the agent receives the bundle.
 type bundleDelay struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
@@ -296,7 +296,8 @@ func (b *bundleDelay) delayFor(method string) <-chan struct{} {
 	return b.answer
 }
 
-// forEachApplication calls do once per application, with at most writers concurrent calls.
+// forEachApplication calls the function do once per application. The constant writers limits the number of concurrent
+// calls.
 func forEachApplication(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

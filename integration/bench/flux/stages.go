@@ -38,12 +38,12 @@ type product interface {
 	// report describes the state of the applications in the control plane. It is empty for a product without a control
 	// plane.
 	report(ctx context.Context) (string, error)
-	// requestReconcile makes Flux reconcile the applications if the programs do not watch their objects. It returns the
-	// number of requests that it sent.
+	// requestReconcile makes the programs reconcile the applications, unless the programs watch the applications'
+	// objects. It returns the number of requests that it sent.
 	requestReconcile(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application. It calls the function before while the programs cannot see
-	// the new version yet. It returns the time when the programs were notified of the new version, and the number of
-	// requests that it sent.
+	// revise releases the second version of every application. It calls the function before while the programs cannot
+	// see the new version yet. It returns the time when the programs were notified of the new version, and the number
+	// of requests that it sent.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -110,7 +110,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// recordUsage waits until the programs are idle and records their resource usage since the reading before.
+// recordUsage waits until the programs are idle and records their resource usage since the earlier reading.
 func (b *bench) recordUsage(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {

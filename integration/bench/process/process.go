@@ -140,7 +140,8 @@ func children() []int {
 	return pids
 }
 
-// Child returns the process ID of this process's child with a name and, if not empty, an argument.
+// Child returns the process ID of a child of this process. The child has the given name. If argument is not empty, the
+// child's command line also contains this argument.
 func Child(name, argument string) (int, error) {
 	for _, pid := range children() {
 		called, _, err := statOf(pid)

@@ -264,7 +264,7 @@ func (all *agents) open(
 	return all.known[key], nil
 }
 
-// readyReport returns the report of a runtime in which all modules of a desired state are ready.
+// readyReport returns a runtime's report for a desired state, with all modules in state Ready.
 func readyReport(state bundle.DesiredState) *sharedReports {
 	have := &sharedReports{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {

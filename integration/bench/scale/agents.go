@@ -126,7 +126,7 @@ func (all *agents) spread() {
 	}
 }
 
-// setBehavior sets the behavior of every agent. how returns the behavior of the agent with index i.
+// setBehavior sets the behavior of every agent. The function how returns the behavior of the agent with index i.
 func (all *agents) setBehavior(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
@@ -144,8 +144,8 @@ func (all *agents) untilPoll(a *agent) time.Duration {
 	return jittered(all.poll)
 }
 
-// arrivalTimes returns the times at which agents received a version of the promoted module. other describes an agent
-// that has not received it.
+// arrivalTimes returns the times when agents received a version of the promoted module. The string other describes an
+// agent that has not received the version.
 func (all *agents) arrivalTimes(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

@@ -100,7 +100,8 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		// The registry does not store a manifest again if it already exists in another repository, so change the manifest.
+		// The registry does not store a manifest again if it already exists in another repository, so change the
+		// manifest.
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
 		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
@@ -116,8 +117,8 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 // maxPatchedKymas limits the number of Kymas that writeStatuses writes. More Kymas would not change the measured rate.
 const maxPatchedKymas = 1000
 
-// statusWrite writes the status in to. from is the Kyma as stored in the API server, with the current resource
-// version. After the write, to has the new resource version.
+// statusWrite writes the status of the Kyma to. The Kyma from is the stored object, with the current resource version.
+// After the write, to has the new resource version.
 type statusWrite func(ctx context.Context, from, to *v1beta2.Kyma) error
 
 // patchStatus sends a merge patch, as most controllers do. The API server returns the whole Kyma.

@@ -72,7 +72,8 @@ func etcdKey(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
-// copyKymas copies Kymas in etcd until their number is options.Seen. It returns the average size of a Kyma in bytes.
+// copyKymas copies Kymas in etcd until etcd contains options.Seen Kymas. It returns the average size of a Kyma in
+// bytes.
 func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	etcd := etcdGateway{w.kcp.Etcd()}
 	originals := make([][]byte, w.Runtimes)

@@ -116,7 +116,7 @@ func (w *world) measureBaselines(ctx context.Context) error {
 	return nil
 }
 
-// String lists the traffic, largest first.
+// String lists the counts of all kinds of requests, largest first.
 func (c requestCounts) String() string {
 	rest := requestCounts{}
 	for key, value := range c {

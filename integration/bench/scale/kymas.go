@@ -158,7 +158,8 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count returns the number of wanted Kymas, a description of one of the other Kymas, and the time of the last change.
+// count returns how many Kymas the function wanted selects. It also returns a description of one of the other Kymas,
+// and the time of the last change to a Kyma.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -60,7 +60,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// describePolling describes how agents detect a new bundle, for the results.
+// describePolling returns the phrase in the results that describes how agents detect a new bundle.
 func (w *world) describePolling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// forEach calls do for all items with the publisher's concurrency, and returns the elapsed time.
+// forEach calls the function do for all items, with as many concurrent calls as the publisher uses. It returns the
+// elapsed time.
 func forEach[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
 	started := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

@@ -17,7 +17,7 @@ type program struct {
 	exited chan struct{}
 }
 
-// start starts a program with its output appended to a file. configure can change the command.
+// start starts a program and appends its output to a file. The function configure can change the command.
 func start(log, binary string, args []string, configure func(*exec.Cmd)) (*program, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

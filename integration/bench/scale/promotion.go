@@ -27,8 +27,8 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status contains the digest of its pushed bundle. It returns the time since the
-// promotion.
+// untilNamed waits until every Kyma's status contains the digest of its pushed bundle. It returns the time from the
+// promotion to the last of these status changes.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.waitUntil(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -79,8 +79,8 @@ func (w *world) measureReports(ctx context.Context) error {
 	return err
 }
 
-// respond makes all agents poll and waits until counts returns true for the wanted number of Kymas. It records the
-// elapsed time and the resource usage.
+// respond makes all agents poll and waits until the function counts returns true for the wanted number of Kymas. It
+// records the elapsed time and the resource usage.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ type pushed struct {
 }
 
 // untilPushed waits until the registry has received a bundle for every runtime. It ignores bundles that arrived before
-// started.
+// the time started.
 func (w *world) untilPushed(
 	ctx context.Context, started time.Time, before requestCounts, spent cpuTimes,
 ) (pushed, error) {
@@ -85,7 +85,7 @@ func (w *world) untilPushed(
 	return p, err
 }
 
-// per formats a count per runtime.
+// per formats n divided by the number of runtimes.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
 // measureFirstPublish measures the start of a publisher for a fleet without published bundles.
@@ -132,8 +132,8 @@ func (w *world) isUpToDate(_ string, r record) bool {
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until counts returns true for the wanted number of Kymas. It returns the time of the last change to
-// a Kyma.
+// untilRight waits until the function counts returns true for the wanted number of Kymas. It returns the time of the
+// last change to a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.waitUntil(ctx,

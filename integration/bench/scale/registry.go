@@ -95,7 +95,8 @@ func describePath(path string) string {
 	return class + " of " + place
 }
 
-// published returns the runtime to whose repository a request pushed a bundle, or "" for other requests.
+// published returns the ID of a runtime if the request pushed a bundle for this runtime. For other requests, it
+// returns "".
 func published(method, path string, status int) string {
 	rest, ofRuntimes := strings.CutPrefix(path, "/v2/"+fleetPath+"/"+bundle.DesiredRepository(""))
 	runtime, isBundle := strings.CutSuffix(rest, "/manifests/"+bundle.TagDesired)
@@ -122,7 +123,7 @@ func (a arrivals) countSince(t time.Time) (n requestCount) {
 	return n
 }
 
-// progressPath is the registry process's path for arrivals.
+// progressPath is the registry process's URL path for the number of arrived bundles.
 const progressPath = "/bundles"
 
 // entry is one element of a requestCounts in the registry process's JSON.
@@ -256,7 +257,7 @@ func (r *registryProcess) totalTraffic(ctx context.Context) (requestCounts, erro
 	return traffic, nil
 }
 
-// countArrived returns the number of runtimes whose bundles arrived since a time.
+// countArrived returns the number of runtimes whose bundles arrived after the time since.
 func (r *registryProcess) countArrived(ctx context.Context, since time.Time) (requestCount, error) {
 	var now requestCount
 	err := r.ask(ctx, progressPath+"?since="+url.QueryEscape(since.Format(time.RFC3339Nano)), &now)

@@ -155,6 +155,6 @@ func readResults(path string) (*results, error) {
 	return r, nil
 }
 
-// processes lists the names of the measured programs in the order of the results. The process of the benchmark itself,
-// named agents, runs all agents.
+// processes lists the names of the measured programs in the order of the results. The name "agents" stands for the
+// benchmark's own process, which runs all agents.
 var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}

@@ -22,7 +22,8 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// measureSizes measures the size of Kymas, and the part of it that the publisher's fields need.
+// measureSizes measures the size of Kymas and of their parts, such as the status. It also measures the memory of the
+// programs.
 func (w *world) measureSizes(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -71,7 +72,7 @@ func (w *world) measureSizes(ctx context.Context) error {
 	return w.recordMemory("publisher's memory")
 }
 
-// measureIdleFleet measures a fleet without changes, in which the programs only poll.
+// measureIdleFleet measures a fleet without changes. Its programs only poll.
 func (w *world) measureIdleFleet(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -81,7 +81,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// recover brings the fleet back to the state in which a stage can start, for example after a failed stage.
+// recover brings the fleet back to the state that each stage requires at its start, for example after a failed stage.
 func (w *world) recover(ctx context.Context) error {
 	w.agents.suspend()
 	w.agents.setBehavior(func(int) conduct { return conduct{} })

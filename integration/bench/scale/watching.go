@@ -35,7 +35,8 @@ func (f families) sum(name string, labels map[string]string) (total float64) {
 	return total
 }
 
-// histogramTotals returns the count of a histogram's series with these labels, and their sum in seconds.
+// histogramTotals returns the number of observations in a histogram's series with these labels, and the sum of these
+// observations in seconds.
 func (f families) histogramTotals(name string, labels map[string]string) (n uint64, seconds float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {

@@ -145,7 +145,7 @@ func onDisk(dir string) error {
 	return nil
 }
 
-// startPublisher starts `kcp-publisher run` with default settings. within is an optional memory limit.
+// startPublisher starts `kcp-publisher run` with default settings. The memory limit within is optional.
 func (w *world) startPublisher(within *memoryLimit) error {
 	address, err := loopback.Address()
 	if err != nil {

@@ -156,7 +156,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	return nil
 }
 
-// flagsOf returns the flags that repeat a plan, except the seed, the duration and the number of runtimes.
+// flagsOf returns the flags that reproduce a plan, except the seed, the duration and the number of runtimes.
 func flagsOf(shape chaos.Shape) string {
 	var flags []string
 	if shape.Network {

@@ -37,7 +37,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs the command with an environment and the address of the lender, and returns its exit code.
+// run runs the command with the given environment and the address of the lender. It returns the command's exit code.
 func run(command, environment []string) (int, error) {
 	listener, err := listen()
 	if err != nil {

@@ -22,7 +22,7 @@ func main() {
 	os.Exit(2)
 }
 
-// dial tries to connect for two seconds, in which the kernel can retransmit a lost packet. If a NetworkPolicy forbids
+// dial tries to connect for two seconds, so that the kernel can retransmit a lost packet. If a NetworkPolicy forbids
 // the connection, the result is a timeout or a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
