@@ -59,8 +59,8 @@ func hostileMetas() []v1beta2.ModuleReleaseMeta {
 	}
 }
 
-// addHostileCatalogs sets the catalogs with one hostile object each. For each object, it creates one catalog per
-// promoted version.
+// addHostileCatalogs adds catalogs to s. Each catalog contains one hostile object. For each object, there is one
+// catalog per promoted version.
 func (s *sharedInput) addHostileCatalogs(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, must func(error),
 ) {
@@ -100,7 +100,7 @@ func (w *adversary) writeMeta() {
 	w.hostile = one(w.random, w.withMeta...)
 }
 
-// label replaces one label of the victim's Kyma.
+// label replaces the labels of the victim's Kyma with one hostile label.
 func (w *adversary) label() {
 	w.seen["a hostile label"]++
 	name := one(w.random, v1beta2.LabelRuntimeID, v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelSync)

@@ -36,10 +36,10 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
-// key. The adversary can also write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's Kyma. The
-// victim is another runtime. After each of its polls, a model decides which bundles it may have applied. The model does
-// not share code with the tested packages.
+// The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired
+// publisher key. The adversary can also write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's
+// Kyma. The victim is another runtime. After each poll by the victim, a model decides which bundles the victim may
+// have applied. The model does not share code with the tested packages.
 func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {

@@ -188,7 +188,7 @@ type adversary struct {
 	// hostile contains the catalogs with the adversary's current object. It is nil if the adversary has not added one.
 	hostile []*catalog.Snapshot
 
-	// These fields count the operator's actions.
+	// These fields contain the results of the operator's actions.
 	offered    int
 	gate       *rollout.Decision
 	promoted   []string
@@ -372,8 +372,8 @@ func (w *adversary) replay() {
 	}
 }
 
-// pollAsVictim polls once as the victim's agent. It returns the newly accepted bundle, or the reason why it refused a
-// bundle.
+// pollAsVictim polls once as the victim's agent. It returns the newly accepted bundle, or the reason why the agent
+// refused the bundle.
 func (w *adversary) pollAsVictim() (*bundle.Bundle, string) {
 	repository := w.repository(bundle.DesiredRepository("victim"))
 	fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)

@@ -76,11 +76,11 @@ func AnnounceRestored(ctx context.Context, content string) {
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", content)
 }
 
-// restoredLabel is the metric label for restored content that several runtimes share.
+// restoredLabel is the value of the label "reason" for restored content that several runtimes share.
 const restoredLabel = "SharedMissing"
 
-// announceNewer emits an Event if a runtime reports a newer bundle than this publisher has published. This means that
-// another publisher is active or that the control plane has lost data.
+// announceNewer emits an Event if a runtime reports a newer bundle than this publisher has published. Such a report
+// means that another publisher is active, or that the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.fleet.PublishRecord(kyma).NewestPosition()
@@ -175,8 +175,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 }
 
-// Retire removes this publisher's Kymas from the metrics. Callers must call it when another process becomes responsible
-// for them.
+// Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible
+// for these Kymas.
 func (k *Kymas) Retire() {
 	k.counts.remove()
 }

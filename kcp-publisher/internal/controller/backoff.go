@@ -25,7 +25,7 @@ type registryBackoff struct {
 	outage *fleetstate.Backoff
 }
 
-// While the registry is available, the publisher logs failures for at most maxLogged runtimes.
+// maxLogged limits the number of runtimes whose failures the publisher logs while the registry is available.
 const maxLogged = 10
 
 // remainingDelay returns the remaining delay before the publisher tries the registry again for this Kyma, or 0.
@@ -38,8 +38,8 @@ func (b *registryBackoff) remainingDelay(kyma types.NamespacedName, now time.Tim
 	return 0
 }
 
-// recordFailure starts or extends a backoff after a failed registry request, and returns the delay. isOutage is true if
-// the whole registry is down, so that the delay applies to all runtimes.
+// recordFailure starts or extends a backoff after a failed registry request, and returns the delay. isOutage is true
+// if the whole registry is down. In this case, the delay applies to all runtimes.
 func (b *registryBackoff) recordFailure(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
 ) (wait time.Duration, isOutage bool) {
@@ -97,8 +97,8 @@ func (b *registryBackoff) recordSuccess(
 	}
 }
 
-// endOutage ends the registry outage. requestedAt is when a successful request was sent. A request from before the
-// outage does not end it.
+// endOutage ends the registry outage. requestedAt is the time at which a successful request was sent. A request that
+// was sent before the outage began does not end the outage.
 func (b *registryBackoff) endOutage(ctx context.Context, requestedAt time.Time) {
 	if b.outage != nil && requestedAt.Before(b.outage.Since) {
 		return

@@ -32,8 +32,8 @@ type Catalog struct {
 	Namespace string
 	// Restricted lists the modules that require a kymaSelector to be visible.
 	Restricted []string
-	// Events receives Events about catalog objects that all bundles omit. With shards, it is nil in all shards except
-	// the first, so that each Event is emitted once.
+	// Events receives Events about catalog objects that are excluded from all bundles. With shards, it is nil in all
+	// shards except the first, so that each Event is emitted once.
 	Events events.EventRecorder
 	// Reconciles receives Kymas to reconcile. The catalog sends every Kyma to it after a change that affects all Kymas.
 	Reconciles chan event.GenericEvent
@@ -43,8 +43,8 @@ type Catalog struct {
 	snapshot atomic.Pointer[catalog.Snapshot]
 	// readChanges is the value of endedChanges at the time when the current snapshot was read.
 	readChanges atomic.Int64
-	// isSlowChange is true if a change took longer than reconcile.HoldTimeout, so some Kymas were requeued only for
-	// their next poll.
+	// If a change takes longer than reconcile.HoldTimeout, some Kymas are requeued only for their next poll.
+	// isSlowChange is true after such a change until all Kymas are queued.
 	isSlowChange atomic.Bool
 	fleet        *fleetstate.Fleet
 	// markedCount counts the calls to markKymas.
@@ -98,7 +98,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, sendEvent(ctx, c.changed, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the catalog objects that all bundles omit. It emits one Event per object and reason.
+// reportWithheld logs the catalog objects that are excluded from all bundles. It emits one Event per object and
+// reason.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
 	if before != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Changes counts the changes to catalog objects that must be published together, such as those in a Git commit. It is
-// safe for concurrent use.
+// Changes tracks changes to several catalog objects that must be published together, such as all changes in a Git
+// commit. It is safe for concurrent use.
 type Changes struct {
 	// A change begins with a call to Hold and ends with a call to its release function. inProgress is the number of
 	// changes in progress, and endedChanges is the number of changes that have ended. Each event in the channel rereads

@@ -91,8 +91,8 @@ func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	}
 }
 
-// The control plane recognizes an agent by the recorded key. It needs the agent's certificate only if it has lost this
-// record.
+// The control plane recognizes an agent by the recorded key. It needs the agent's certificate only if the recorded
+// key is lost.
 func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)

@@ -141,10 +141,10 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setUnpublished records the newest report in the status when no new bundle is published. It sets condition Reporting
-// to False if the runtime has not reported for longer than allowed. A module never gets a better state than in the
-// report. renewed is the renewed bundle, or nil. commit describes the Git commit that has not been published yet, or is
-// empty.
+// setUnpublished records the newest report in the status when no new bundle is published. It sets the condition
+// Reporting to False if the runtime has not reported within the allowed time. The status never shows a better module
+// state than the report. renewed is the renewed bundle, or nil. commit describes the Git commit that has not been
+// published yet, or is empty.
 func (k *Kymas) setUnpublished(
 	p *pass, newest fleetstate.Report, renewed *plan.PublishedBundle, commit string,
 ) (silent bool) {

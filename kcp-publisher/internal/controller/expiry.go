@@ -10,15 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// expiryNotices contains the periods before the root of trust expires. The publisher emits an Event at the start of
-// each period.
+// expiryNotices lists the times at which the publisher emits an Event, relative to the expiry of the root of trust.
+// For example, the first Event is 30 days before the expiry.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// isNoticeDue reports whether one of the expiryNotices began after the previous check. before is the time of that
-// check. At the first check, before is zero and isNoticeDue returns false, so that a restarted process does not repeat
-// an Event.
+// isNoticeDue reports whether one of the times in expiryNotices has passed since the previous check. before is the
+// time of the previous check. At the first check, before is zero and isNoticeDue returns false, so that a restarted
+// process does not repeat an Event.
 func isNoticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false

@@ -23,11 +23,11 @@ import (
 // manifestsPoll is the interval at which the publisher checks whether a deleted module's Manifests still exist.
 const manifestsPoll = 10 * time.Second
 
-// If the publisher lacks the permission to remove a finalizer, it retries after rightsPoll.
+// rightsPoll is the interval between retries if the publisher lacks the permission to remove a finalizer.
 const rightsPoll = 10 * time.Minute
 
 // foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind. Otherwise, these objects
-// would stay forever after lifecycle-manager was uninstalled.
+// would never disappear after lifecycle-manager is uninstalled.
 type foreignFinalizers struct {
 	client   client.Client
 	uncached client.Reader // uncached, because Manifests are read rarely

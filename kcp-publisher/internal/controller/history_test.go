@@ -187,7 +187,8 @@ func (h *history) run() {
 	}
 }
 
-// heal ends the attack and follows docs/security/keys.md. The agent must then accept the published bundle.
+// heal ends the attack and follows the procedure in docs/security/keys.md. The agent must then accept the published
+// bundle.
 func (h *history) heal() {
 	h.messages = append(h.messages, "the attacker leaves")
 	h.skew = 0

@@ -27,7 +27,8 @@ type KeyOptions struct {
 	Lease string
 }
 
-// Keys reloads the folder with the publisher's keys when it changes, and publishes every new root of trust version.
+// Keys reloads the folder with the publisher's keys when it changes, and publishes every new version of the root of
+// trust.
 type Keys struct {
 	KeyOptions
 	Publisher *publish.Publisher
@@ -44,7 +45,7 @@ type Keys struct {
 	mustReconcile bool
 }
 
-// rootWarning is how long before the root of trust expires the publisher starts to log a daily warning.
+// The publisher logs a daily warning if the root of trust expires within rootWarning.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokenSecrets() trust.TokenSecrets {
@@ -53,7 +54,7 @@ func (k *Keys) tokenSecrets() trust.TokenSecrets {
 	return k.Tokens
 }
 
-// NeedLeaderElection returns true, because only one process must publish roots of trust.
+// NeedLeaderElection returns true, so that only one process publishes roots of trust.
 func (k *Keys) NeedLeaderElection() bool { return true }
 
 // Start checks the folder until the context ends.
@@ -93,7 +94,7 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// reloadKeys loads the keys if the folder has changed, and publishes new root of trust versions.
+// reloadKeys loads the keys if the folder has changed, and publishes new versions of the root of trust.
 func (k *Keys) reloadKeys(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {

@@ -48,8 +48,8 @@ type Kymas struct {
 	checkReport func(bundle.Report) error
 }
 
-// resolveInput returns the rules and the catalog for the Kyma's next bundle. The View is nil if no bundle can be
-// published now, because the catalog is unknown or changing.
+// resolveInput returns the rules, the catalog and the rollout decisions for the Kyma's next bundle. The View is nil
+// if no bundle can be published now, because the catalog is unknown or changing.
 func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	// Read the Git commit before the view. Otherwise, a bundle could name a newer commit than the one from which its
 	// modules were resolved.

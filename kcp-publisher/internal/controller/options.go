@@ -22,10 +22,10 @@ type Options struct {
 	Restricted []string
 	// Publish configures the Publisher. New sets OnRestored and DecideRemovals.
 	Publish publish.Options
-	// Changes counts the changes to the catalog that must be published together.
+	// Changes tracks changes to several catalog objects that must be published together.
 	Changes   *Changes
 	KeyFolder KeyOptions
-	// PollInterval is the interval for reading a runtime's report. Reports of idle runtimes are read less often.
+	// PollInterval is the interval at which a runtime's report is read. Reports of idle runtimes are read less often.
 	PollInterval time.Duration
 	// DeletionTimeout limits the time that a deleted Kyma waits for its runtime to remove all modules.
 	DeletionTimeout time.Duration
@@ -50,7 +50,7 @@ type Options struct {
 	TrustAuthors bool
 	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
-	// Limits contains the limits up to which modules can be removed without an operator's approval.
+	// Limits contains the limits for removing modules without an operator's approval.
 	Limits removal.Limits
 	// Slimmer reduces the memory for cached Kymas and reports.
 	Slimmer *Slimmer
@@ -70,7 +70,8 @@ type Git interface {
 	// the newest commit completely applied in the control plane. RequestComparison requests a new comparison.
 	ComparedAt() time.Time
 	RequestComparison()
-	// ApprovedAt returns when the current commit approved removing a module from a Kyma, or zero.
+	// ApprovedAt returns the time at which the current commit approved the removal of a module from a Kyma. It
+	// returns zero if the commit did not approve the removal.
 	ApprovedAt(kyma types.UID, module string) time.Time
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Priorities of reconciles, highest first. priorityAwaited is for runtimes from which a rollout awaits a report,
+// Priorities of reconciles, highest first. priorityAwaited is for runtimes whose reports a rollout is waiting for,
 // priorityChanged is for changes, and priorityRoutine is for polls and notifications.
 const (
 	priorityAwaited = 1
@@ -55,8 +55,8 @@ func (k *Kymas) priorityOf(kyma *v1beta2.Kyma) *int {
 	return new(priorityRoutine)
 }
 
-// nextPoll requeues the Kyma for its next poll or for until, whichever is earlier. asked is the time at which the
-// runtime's report was last read.
+// nextPoll returns a Result that requeues the Kyma at its next poll or at the time in until, whichever is earlier.
+// asked is the time at which the runtime's report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollInterval(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -75,8 +75,8 @@ func (k *Kymas) ensureOwner(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	return refused
 }
 
-// recordDenied records in the statuses of all other Kymas with the same runtime ID that they do not own the runtime.
-// recordDenied must succeed before the owner's deletion ends. Otherwise, a suspended Kyma, which is not reconciled,
+// recordDenied updates the statuses of all other Kymas with the same runtime ID to show that they do not own the
+// runtime. It must succeed before the owner's deletion ends. Otherwise, a suspended Kyma, which is not reconciled,
 // could be the only remaining Kyma with the runtime ID and become the owner.
 func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 	all, err := k.listClaimants(ctx, owner)
@@ -104,9 +104,9 @@ func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 	return nil
 }
 
-// acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for it. The
-// token must be newer than the tokens of all other Kymas with the same runtime ID. acceptChallenge returns false if the
-// report does not contain such a token or the registry does not respond.
+// acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for this
+// Kyma. The token must be newer than the tokens of all other Kymas with the same runtime ID. acceptChallenge returns
+// false if the report does not contain such a token or the registry does not respond.
 func (k *Kymas) acceptChallenge(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, all []v1beta2.Kyma, tokens trust.TokenSecrets,
 ) bool {

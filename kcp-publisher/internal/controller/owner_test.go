@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// An operator moved a runtime from a suspended Kyma to another Kyma, which is deleted later. Then the first Kyma is the
-// only one with the runtime ID. When it is resumed, it must still not get a bundle.
+// An operator moves a runtime from a suspended Kyma to a second Kyma, and later deletes the second Kyma. The first
+// Kyma is then the only one with the runtime ID. When it is resumed, it must still not get a bundle.
 func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
 	for name, end := range map[string]func(next *v1beta2.Kyma){
 		"runtime without a cluster": func(next *v1beta2.Kyma) { next.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True },

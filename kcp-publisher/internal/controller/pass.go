@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// pass is the state of one reconcile of a Kyma: the facts that it has collected and the results of its actions.
+// pass is the state of one reconcile of a Kyma: the collected facts and the results of the actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -39,8 +39,8 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation that an operator used to request this reconcile, or empty.
 	requested string
-	// postponedTo is the time to which this reconcile postponed reading the report. isFirstCheck is true if this process
-	// checks the published bundle for the first time.
+	// postponedTo is the time to which this reconcile postponed reading the report. isFirstCheck is true if this
+	// process checks the published bundle for the first time.
 	postponedTo  time.Time
 	isFirstCheck bool
 	// pending is true if work for the Kyma was pending at the start of this reconcile. hasTakenPending is true after
@@ -252,7 +252,7 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// recordReport sets the report's data in the Kyma's status, in memory, and in the input of the next bundle.
+// recordReport adds the report's data to the Kyma's status in memory and to the input of the next bundle.
 func (k *Kymas) recordReport(ctx context.Context, p *pass) (err error) {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
 	if p.remainingDelay == 0 {

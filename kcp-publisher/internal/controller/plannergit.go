@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// PlannedGit is the planner's connection to the Git repository that it follows, and to the shards, which stop
-// publishing while the planner applies a commit.
+// PlannedGit connects the planner to the Git repository that it follows and to the shards. The shards stop publishing
+// while the planner applies a commit.
 type PlannedGit struct {
 	// Source returns the current commit, or nil before a commit is known.
 	Source func() *bundle.Source
@@ -31,14 +31,14 @@ type PlannedGit struct {
 	Approvals func() shard.Approvals
 	// WriteApprovals stores encoded approvals for the shards.
 	WriteApprovals func(ctx context.Context, data []byte) error
-	// Acknowledged waits until all shards have read the last announcement or stopped using an older one.
+	// Acknowledged waits until no shard uses an older announcement than the last one.
 	Acknowledged func(ctx context.Context) error
 }
 
 // lastAnnouncement contains the parts of the planner's last announcement to the shards.
 type lastAnnouncement struct {
 	mu sync.Mutex // guards the fields below, and is locked during an announcement
-	// state and active are the results of the last evaluation of the Rollouts. Hold clears state.
+	// state and active are the results of the last evaluation of the Rollouts. Hold sets state to "".
 	state  string
 	active bool
 	// applied is the time at which a release function from Hold was last called, in Unix nanoseconds, or 0.
@@ -77,7 +77,7 @@ func (p *Planner) Stop(ctx context.Context) error {
 }
 
 // announceState announces the result of evaluating the Rollouts with this catalog. If the catalog has changed since
-// then, it does nothing, because another evaluation follows.
+// the evaluation, announceState does nothing, because another evaluation follows.
 func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()

@@ -64,7 +64,7 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// race is a publisher with several runtimes. The test rotates its keys while agents poll.
+// race is a publisher with several runtimes. The test rotates the publisher's keys while agents poll.
 type race struct {
 	*testing.T
 	place     store.Store

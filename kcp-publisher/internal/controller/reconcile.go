@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next reconcile,
-	// which publishes the bundle.
+	// If a reconcile had to write the Kyma's status before the bundle can be published, the next reconcile publishes
+	// the bundle after publishDelay.
 	publishDelay = 50 * time.Millisecond
 	// statusDelay is the delay between pushing a bundle and updating the Kyma's status. During this time, the publisher
 	// pushes bundles for other runtimes, which is more urgent.

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistNewData writes a status with new data that must survive a crash. facts contains the report to which the status
-// already refers, so a module never gets a better state than in that report.
+// persistNewData writes a status with new data that must survive a crash. The status already refers to the report in
+// facts, so it never shows a better module state than this report.
 func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, facts ingest.Facts) error {
 	kyma.Status = ingest.HeldStatus(kyma.Status, facts, "", k.Now())
 	refused, err := k.patchStatus(ctx, before, kyma)

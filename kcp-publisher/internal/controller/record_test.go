@@ -100,7 +100,7 @@ func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 }
 
 // The API server rejects the status update that ends a runtime's silence. The publisher must not emit the Event about
-// it yet, because the next reconcile would emit the Event again.
+// the end of the silence yet, because the next reconcile would emit the Event again.
 func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

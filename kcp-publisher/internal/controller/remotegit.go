@@ -113,8 +113,8 @@ func (p *RemotePlanner) HoldReason() string {
 	return announced.Held
 }
 
-// ComparedAt returns the start of the planner's last comparison that found the newest commit completely applied, or
-// zero.
+// ComparedAt returns the start time of the planner's last comparison that found the newest commit completely applied.
+// It returns zero if no comparison is known.
 func (p *RemotePlanner) ComparedAt() time.Time {
 	announced, known := p.Announced()
 	if !known || announced.Commit.Compared == 0 {
@@ -126,8 +126,8 @@ func (p *RemotePlanner) ComparedAt() time.Time {
 // RequestComparison asks the planner to compare the control plane with the newest commit.
 func (p *RemotePlanner) RequestComparison() { p.Git.Compare() }
 
-// ApprovedAt returns when an operator approved removing a module from a Kyma for the current commit. It returns zero if
-// the removal is not approved.
+// ApprovedAt returns the time at which an operator approved the removal of a module from a Kyma for the current
+// commit. It returns zero if the removal is not approved.
 func (p *RemotePlanner) ApprovedAt(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -104,7 +104,7 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	return s
 }
 
-// want checks whether the shard can publish bundles, and the commit in its bundles.
+// want checks whether the shard can publish bundles, and which commit its bundles name.
 func (s *shardWithGit) want(t *testing.T, when string, resolves bool, commit string) {
 	t.Helper()
 	if got := s.kymas.currentView() != nil; got != resolves {

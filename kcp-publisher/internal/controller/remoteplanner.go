@@ -120,7 +120,8 @@ func (p *RemotePlanner) unannouncedFor() time.Duration {
 	return time.Since(p.unplannedSince)
 }
 
-// heldFor returns how long the planner has stopped publishing because of a commit, or 0 if publishing is not stopped.
+// heldFor returns the time for which the planner has stopped publishing because of a commit, or 0 if publishing
+// continues.
 func (p *RemotePlanner) heldFor() time.Duration {
 	if p == nil {
 		return 0

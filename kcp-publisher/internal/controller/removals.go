@@ -50,8 +50,8 @@ type removalJudge struct {
 	// firstSeen contains the time at which each pending removal was first seen.
 	firstSeen    map[removal.Removal]time.Time
 	lastDecision removalDecision
-	// deletedRemovals maps the recently allowed removals for deleted Kymas to the time of the decision. These removals
-	// still count toward the limits.
+	// deletedRemovals maps recently allowed removals to the times at which this process first read them from the
+	// Kymas. These removals still count toward the limits after their Kymas are deleted.
 	deletedRemovals map[removal.Removal]time.Time
 	// announcedText is the text of the last Event about removals that wait for approval.
 	announcedText string
@@ -80,8 +80,8 @@ func newRemovals(o Options, cached, uncached client.Reader, recorder events.Even
 	}
 }
 
-// dropUnused drops the data for decisions if no decision was made for unusedTime. It keeps the recent removals for
-// deleted Kymas, because they still count toward the limits.
+// dropUnused drops the data for decisions if no decision was made for unusedTime. It keeps the recent entries of
+// deletedRemovals, because they still count toward the limits.
 func (r *removalJudge) dropUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +208,8 @@ func (r *removalJudge) fleetDecision(
 	return r.lastDecision, nil
 }
 
-// recentDeletedKymaRemovals returns the removals of deleted Kymas that were allowed after the time since.
+// recentDeletedKymaRemovals returns the removals that were allowed after the time since and whose Kymas no longer
+// exist.
 func (r *removalJudge) recentDeletedKymaRemovals(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.deletedRemovals {
 		switch {

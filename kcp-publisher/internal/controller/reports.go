@@ -151,8 +151,8 @@ func (r *reportReader) recordStart() {
 	}
 }
 
-// lastReport returns the time of a runtime's last report, from this publisher's memory or the Kyma's status, whichever
-// is newer.
+// lastReport returns the time of a runtime's last report. It uses the report in this publisher's memory or in the
+// Kyma's status, whichever is newer.
 func (r *reportReader) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.recordStart()
 	known := r.lastKnown(kyma)

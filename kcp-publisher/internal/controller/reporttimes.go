@@ -16,8 +16,8 @@ import (
 
 const (
 	reportTimesInterval = 5 * time.Second
-	// reportTimesMaxAge is the maximum age of a shard's report times. If they are older, its runtimes may have sent
-	// newer reports.
+	// reportTimesMaxAge is the maximum age of a shard's report times. If they are older, the shard's runtimes may
+	// have sent newer reports.
 	reportTimesMaxAge = 30 * time.Second
 	shardReadInterval = time.Second
 )

@@ -42,8 +42,8 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce sends an announcement to the shards: the digest of the control plane objects that the planner has
-	// processed (state), and whether a rollout is active. announce is nil if this process is not the planner.
+	// announce sends an announcement to the shards. state is the digest of the control plane objects that the planner
+	// has processed. active reports whether a rollout is active. announce is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// maxQuiet is the result of maxQuietTime: the longest time between two reports from a healthy runtime.
@@ -56,7 +56,7 @@ type Rollouts struct {
 
 const (
 	rolloutInterval = 10 * time.Second
-	// After a new report, the evaluation starts with the delay reportDelay, so that it covers several reports.
+	// The evaluation starts reportDelay after a new report, so that it covers several reports.
 	reportDelay = 500 * time.Millisecond
 )
 

@@ -179,7 +179,8 @@ func ownLabels(all map[string]string) map[string]string {
 	return own
 }
 
-// newPullSecretCache returns a cache for the image pull Secret that requires permission to read only this Secret.
+// newPullSecretCache returns a cache for the image pull Secret. The cache requires permission to read only this
+// Secret.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newNamespaceCache(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),

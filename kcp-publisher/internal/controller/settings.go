@@ -19,15 +19,17 @@ import (
 )
 
 const (
-	// The publisher probes with a dry run whether the API server enforces the admission policy. It repeats the probe
-	// after enforcedInterval if the policy is enforced, and after unenforcedInterval otherwise.
+	// The publisher uses a dry-run request (a probe) to find out whether the API server enforces the admission
+	// policy. It repeats the probe after enforcedInterval if the policy is enforced, and after unenforcedInterval
+	// otherwise.
 	enforcedInterval   = 5 * time.Minute
 	unenforcedInterval = 10 * time.Second
 	// The API server enforces a new policy only after a delay. If the first probe does not find the policy, the
 	// publisher therefore returns errors and probes again for policyDelay. After that, it ignores the settings that
 	// require the policy.
 	policyDelay = 30 * time.Second
-	// The text of the last Event is stored for at most maxWarnings Kymas, so that it is not emitted again.
+	// The text of the last Event is stored for at most maxWarnings Kymas, so that the same Event is not emitted
+	// again.
 	maxWarnings = 10_000
 )
 

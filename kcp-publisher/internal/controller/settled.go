@@ -71,8 +71,8 @@ func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, inpu
 	return true
 }
 
-// firstPoll returns when to poll for a runtime's report first. It is random, so that a new process does not read all of
-// the fleet's reports at once.
+// firstPoll returns the time of the first poll for a runtime's report. The time is random, so that a new process does
+// not read all of the fleet's reports at once.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
 }

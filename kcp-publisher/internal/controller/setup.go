@@ -32,7 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// indexRuntime is the name of the Kyma index by runtime ID.
+// indexRuntime is the name of the cache indexes that find objects by runtime ID.
 const indexRuntime = "runtime"
 
 // eventSource is the name of the publisher in Events.

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A shard writes a status, and because of it, the planner changes a Rollout. The shard's cache can receive the
-// planner's change before it receives the shard's own status.
+// A shard writes a status, and the planner then changes a Rollout because of this status. The shard's cache can
+// receive the planner's change before it receives the shard's own status.
 func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{

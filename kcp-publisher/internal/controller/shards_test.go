@@ -173,7 +173,7 @@ func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 	}
 }
 
-// A shard must also not count pending work of Kymas that belong to other shards.
+// A suspended Kyma, or a Kyma that belongs to another shard, must not have pending work.
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

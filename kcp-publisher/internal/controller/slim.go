@@ -65,7 +65,7 @@ type weakSlice[E any] struct {
 
 func (p weakSlice[E]) isFreed() bool { return p.first.Value() == nil }
 
-// NewSlimmer returns a Slimmer that does not share parts yet.
+// NewSlimmer returns an empty Slimmer.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
 		parts: memo.New(memo.Limit{Bytes: maxPartsBytes}, func(partKey, weakPart) int { return memo.EntryBytes }),
@@ -81,8 +81,8 @@ func (s *Slimmer) dropFreed() {
 	s.parts.Prune(weakPart.isFreed)
 }
 
-// add adds a reference to a part. After enough added parts, it drops the references to freed parts, so that they need
-// little memory.
+// add adds a reference to a part. If many parts were added since the last call to dropFreed, it also drops the
+// references to freed parts, to save memory.
 func (s *Slimmer) add(key partKey, part weakPart) {
 	s.parts.Put(key, part)
 	if entries, _ := s.parts.Size(); s.added.Add(1) >= int64(max(entries/2, minAdded)) {
@@ -243,7 +243,8 @@ func (s *Slimmer) shareObject(object *v1beta2.TrackingObject) *v1beta2.TrackingO
 	return &shared[0]
 }
 
-// shareText returns a shared copy of the text. The copy lets the garbage collector free the decoded document.
+// shareText returns a shared copy of the text. Because the text is copied, the garbage collector can free the
+// document from which the text was decoded.
 func (s *Slimmer) shareText(text string) string {
 	if text == "" {
 		return ""

@@ -246,7 +246,7 @@ func TestPartsOfOutdatedReportsAreFreed(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// heapInUse returns the used heap bytes of this process after a garbage collection.
+// heapInUse returns the number of heap bytes that this process uses after a garbage collection.
 func heapInUse() int {
 	for range 3 {
 		runtime.GC()

@@ -91,8 +91,8 @@ type metricsPart struct {
 }
 
 const (
-	// otherModules is the metric label for modules and versions that are not in the catalog, because runtimes can
-	// report any name. unknownVersion is the metric label if the runtime has not reported a version.
+	// otherModules is the label value for modules and versions that are not in the catalog, because runtimes can
+	// report any name. unknownVersion is the label value for a version that the runtime has not reported.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )

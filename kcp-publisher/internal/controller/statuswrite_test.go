@@ -43,7 +43,7 @@ func (b countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// statusWorld is an API server with a converged Kyma, and the part of a publisher that writes its status.
+// statusWorld is an API server with a converged Kyma, and the part of a publisher that writes the Kyma's status.
 type statusWorld struct {
 	*users
 	kymas     *Kymas

@@ -25,8 +25,8 @@ import (
 // Trains evaluates PromotionPolicies, promotes versions, and writes the policies' statuses. All of its state is in
 // these statuses.
 type Trains struct {
-	// client is the settingsClient, which removes settings from Kymas if their authors may not have had permission to
-	// set them.
+	// client is a settingsClient, unless the authors of Kymas are trusted. A settingsClient removes restricted
+	// settings from the Kymas, because unauthorized users could have set them.
 	client client.Client
 	// uncached reads from the API server, because the cache might not contain the last promotion yet.
 	uncached client.Reader
@@ -164,8 +164,8 @@ func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy
 	return in, nil
 }
 
-// performPromotion sets the next channel to one version. If the policy's promoteBy is Command, it only emits an Event
-// about the possible promotion. outdated is true if the ModuleReleaseMeta has changed since it was read.
+// performPromotion promotes one version to the next channel. If the policy's promoteBy is Command, it only emits an
+// Event about the possible promotion. outdated is true if the ModuleReleaseMeta has changed since it was read.
 func (t *Trains) performPromotion(
 	ctx context.Context, outcome *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {

@@ -76,7 +76,7 @@ func (c *unreconciledCounter) update(ctx context.Context) {
 	}
 }
 
-// count returns the number of unreconciled runtimes for each health that they can have.
+// count returns the number of unreconciled runtimes for each possible health value.
 func (c *unreconciledCounter) count(ctx context.Context) (map[fleet.Health]int, error) {
 	counts := map[fleet.Health]int{fleet.NeverReported: 0, fleet.Silent: 0}
 	for next := ""; ; {

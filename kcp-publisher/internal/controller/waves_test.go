@@ -197,8 +197,8 @@ func (w *waves) poll() {
 	}
 }
 
-// agents polls and reports for all runtimes. It checks that the catalog in every new bundle contains the installed
-// versions.
+// agents simulates the agents of all runtimes: each agent polls and sends a report. It checks that the catalog in
+// every new bundle contains the installed versions.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -330,7 +330,8 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	}
 }
 
-// The publisher must not write the statuses of runtimes that wait for their wave.
+// wantHeldRuntimesUnwritten checks that the publisher has not written the statuses of runtimes that wait for their
+// wave.
 func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList

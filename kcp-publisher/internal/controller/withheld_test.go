@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// regardingRecorder records the name and UID of the object that each Event regards.
+// regardingRecorder records the name and UID of the object to which each Event refers.
 type regardingRecorder struct {
 	*events.FakeRecorder
 	regarding []string

@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adoptBundle decides on which existing bundle the runtime's next bundle is based. It reads the registry if the last
-// check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than the last one that this
-// process pushed or read. checked is true if adoptBundle read the registry and found the published bundle there.
+// adoptBundle selects the existing bundle that the runtime's next bundle is based on. It reads the registry if the
+// last check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than the last one that
+// this process pushed or read. checked is true if adoptBundle read the registry and found the published bundle there.
 func (p *Publisher) adoptBundle(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adoption, checked bool, err error) {
@@ -203,13 +203,13 @@ func (p *Publisher) readDocuments(
 // Record contains a Publisher's cached data about one runtime. A zero Record is valid for a new runtime. A Record is
 // not safe for concurrent use. If the runtime ID changes, call Drop and use a new Record.
 type Record struct {
-	// lastBundle is the bundle on which the runtime's next bundle is based, or nil. This process has pushed it or found it
-	// in the registry.
+	// lastBundle is the bundle on which the runtime's next bundle is based, or nil. This process has pushed it or
+	// found it in the registry.
 	lastBundle *plan.PublishedBundle
-	// tag is the digest that the tag for the runtime's bundle had at the last check or push.
+	// tag is the digest to which the tag of the runtime's bundle referred at the last check or push.
 	tag digest.Digest
-	// checkedAt is the last time at which this process pushed lastBundle or found it in the registry. If it is zero, the
-	// next reconcile reads the registry.
+	// checkedAt is the last time at which this process pushed lastBundle or found it in the registry. If it is zero,
+	// the next reconcile reads the registry.
 	checkedAt   time.Time
 	documents   writeLimit
 	certificate certificateCache
@@ -234,7 +234,8 @@ func (r *Record) setPublished(last *plan.PublishedBundle, tag digest.Digest, che
 
 const (
 	// maxDocumentBytes limits the total size of the new documents that the publisher uploads for one runtime within
-	// documentPeriod. Without the limit, a runtime could fill the registry by changing its module request again and again.
+	// documentPeriod. Without the limit, a runtime could fill the registry by changing its module request again and
+	// again.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
@@ -242,13 +243,13 @@ const (
 // writeLimit enforces maxDocumentBytes for one runtime.
 type writeLimit struct {
 	limiter *rate.Limiter
-	// countedState is the digest of the last desired state whose documents were counted. These documents are not counted
-	// a second time.
+	// countedState is the digest of the last desired state whose documents were counted. These documents are not
+	// counted a second time.
 	countedState digest.Digest
 }
 
-// check returns an error if new documents of this size in bytes would exceed the runtime's limit. state is the digest
-// of the desired state in these documents.
+// check returns an error if new documents of the given size, in bytes, would exceed the runtime's limit. state is the
+// digest of the desired state in these documents.
 func (a *writeLimit) check(state digest.Digest, size int, now time.Time) error {
 	if a.countedState == state || a.newLimiter().TokensAt(now) >= float64(size) {
 		return nil
@@ -272,7 +273,7 @@ func (a *writeLimit) newLimiter() *rate.Limiter {
 	return a.limiter
 }
 
-// certificateCache caches the agent's last valid certificate and the keys with which it was verified.
+// certificateCache caches the agent's last valid certificate and the keys that were used to verify it.
 type certificateCache struct {
 	keys          *Keys
 	text, runtime string

@@ -14,7 +14,7 @@ import (
 // maxChangesBytes limits the size of the cached differences between desired states. maxChanges limits their number.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// statePair identifies a runtime's two consecutive desired states by their digests.
+// statePair identifies two consecutive desired states of one runtime by their digests.
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
@@ -63,7 +63,7 @@ func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
 const maxResolvedBytes = 256 << 20
 
 // newResolutions returns a cache for resolutions (the results of resolving module requests). The cache drops a
-// resolution when it is not any runtime's latest resolution anymore.
+// resolution when it is no longer the latest resolution of any runtime.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)

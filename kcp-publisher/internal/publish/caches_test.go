@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// A manifest with empty fields needs much more memory than JSON.
+// A manifest with empty fields needs much more memory than its JSON.
 func TestDecodedStatesAreLimitedByMemory(t *testing.T) {
 	const states, manifests = 2_000, bundle.MaxManifests
 	cache := newOpenedCache()

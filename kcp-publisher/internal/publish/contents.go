@@ -45,8 +45,7 @@ type contentKey struct {
 	isSelfNamed bool
 }
 
-// contentRules identifies the signature policy and the root of trust version with which a component's content was
-// verified.
+// contentRules identifies the signature policy and the root of trust that were used to verify a component's content.
 type contentRules struct {
 	round int
 	root  int64
@@ -275,7 +274,7 @@ func (p *Publisher) copyPart(
 	return resolve.Part{Content: content.Content, Type: kind}, nil
 }
 
-// releaseProof contains the documents with which agents verify that a component was released.
+// releaseProof contains the documents that agents need to verify that a component was released.
 type releaseProof struct{ blobs []bundle.Blob }
 
 func (e *releaseProof) add(mediaType string, data []byte) {

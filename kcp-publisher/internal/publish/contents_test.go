@@ -91,7 +91,7 @@ func (c components) add(t testing.TB, name, version, file string) {
 		ocm.Tag(version)))
 }
 
-// requestCounter counts the requests for each repository.
+// requestCounter counts how often a repository is opened.
 type requestCounter struct {
 	store.Store
 	times int

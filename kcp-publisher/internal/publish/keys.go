@@ -18,8 +18,8 @@ import (
 // Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// FormerRoots contains the earlier root of trust versions. The publisher also accepts existing bundles that were
-	// signed with keys from these versions.
+	// FormerRoots contains the earlier versions of the root of trust. The publisher also accepts existing bundles
+	// that were signed with keys from these versions.
 	FormerRoots []trust.Root
 	Signer      trust.Signer
 	// EnrollSigner signs the agents' certificates. If it is nil, the publisher does not issue certificates.
@@ -71,8 +71,8 @@ func (k *Keys) checkFit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest returns a *refusal.Error if the store contains a newer valid root of trust version than k.Root. Agents
-// use the newest version, which might not list these keys.
+// CheckNewest returns a *refusal.Error if the store contains a valid version of the root of trust that is newer than
+// k.Root. Agents use the newest version, which might not list these keys.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -95,9 +95,10 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// ReplaceKeys replaces a running Publisher's keys and publishes the new root of trust versions. It returns true if the
-// keys or the root of trust differ from the previous ones. In this case, every runtime needs a new bundle. ReplaceKeys
-// does not check whether agents would accept signatures with the new keys. Call CheckKeys afterwards.
+// ReplaceKeys replaces a running Publisher's keys and publishes the new versions of the root of trust. It returns
+// true if the keys or the root of trust differ from the previous ones. In this case, every runtime needs a new
+// bundle. ReplaceKeys does not check whether agents would accept signatures with the new keys. Call CheckKeys
+// afterwards.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.setThumbprints(); err != nil {
 		return false, err
@@ -106,7 +107,8 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	defer p.keysLock.Unlock()
 	begins := p.publishedRoot.Load() == nil
 	if begins {
-		// Store a copy. checkNewest compares pointers and would treat &keys as the keys in use, although they are not yet.
+		// Store a copy. checkNewest compares pointers and would treat &keys as the keys in use, although they are not
+		// yet.
 		inUse := keys
 		replaced = p.setKeys(&inUse)
 	}
@@ -162,8 +164,8 @@ func (p *Publisher) checkFit(keys *Keys) error {
 	return keys.checkFit(p.Now())
 }
 
-// publishRoots publishes the root of trust versions that the registry does not have. Before an agent can verify a
-// signature, it needs a version that lists the key.
+// publishRoots publishes the versions of the root of trust that the registry does not contain. Before an agent can
+// verify a signature, it needs a version that lists the key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.publishedRoot.Load()
 	if known != nil && keys.Root.Version <= known.version && p.isRecent(known.at) {
@@ -186,8 +188,8 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	return nil
 }
 
-// PublishRoots publishes every root of trust version in k. Callers must call it before they sign a bundle with these
-// keys.
+// PublishRoots publishes every version of the root of trust in k. Callers must call it before they sign a bundle with
+// these keys.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err

@@ -131,7 +131,7 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 }
 
 // An operator replaces the keys while the publisher signs a bundle. The publisher must not push this bundle, because
-// agents would refuse its revoked key.
+// agents would refuse the signature of a revoked key.
 func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -191,7 +191,7 @@ func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 }
 
 // A client with write access to the registry can push an unrelated root of trust to the tag of the next version. The
-// publisher must ignore it.
+// publisher must ignore this root of trust.
 func TestUnrelatedRootDoesNotStopPublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()

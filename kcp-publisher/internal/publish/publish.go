@@ -49,8 +49,8 @@ type Options struct {
 	// OnRestored is called after the publisher has pushed missing shared content again. description identifies the
 	// content. OnRestored can be nil.
 	OnRestored func(ctx context.Context, description string)
-	// DecideRemovals decides which module removals are allowed without an operator's approval. If it is nil, all removals
-	// are allowed.
+	// DecideRemovals decides which module removals are allowed without an operator's approval. If it is nil, all
+	// removals are allowed.
 	DecideRemovals func(ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot) (plan.RemovalDecision,
 		error)
 }
@@ -60,8 +60,8 @@ type Publisher struct {
 	// Options contains only the initial keys. The field keys contains the current ones.
 	Options
 	keys atomic.Pointer[Keys]
-	// publishedRoot is the latest root of trust version that this process has found in the registry or published, and
-	// the time of this check. It is nil before the first check.
+	// publishedRoot contains the latest version of the root of trust that this process has published or found in the
+	// registry, and the time of this check. It is nil before the first check.
 	publishedRoot atomic.Pointer[publishedRoot]
 	// unfitReason is the reason why agents would refuse signatures with the current keys, or nil.
 	unfitReason atomic.Pointer[refusal.Error]
@@ -76,8 +76,8 @@ type Publisher struct {
 	contentsNeeded *memo.Memo[resolutionKey, cachedContents]
 
 	mu sync.Mutex
-	// sharedSince maps the digest of each shared document to the time at which the document was last found in the registry
-	// or uploaded.
+	// sharedSince maps the digest of each shared document to the time at which the document was last found in the
+	// registry or uploaded.
 	sharedSince map[digest.Digest]time.Time
 	// contentsPruned is when outdated content was last removed from the caches.
 	contentsPruned time.Time
@@ -130,8 +130,8 @@ type Outcome struct {
 	SecretsError error
 	// SealedRemovals lists the Secrets that the bundle removes, as NAMESPACE/NAME.
 	SealedRemovals []string
-	// Removals contains the decision about the modules that the bundle removes for the first time. KeepsDeleted is true if
-	// a user has deleted the Kyma, but the bundle keeps the modules until an operator approves their removal.
+	// Removals contains the decision about the modules that the bundle removes for the first time. KeepsDeleted is
+	// true if a user has deleted the Kyma, but the bundle keeps the modules until an operator approves their removal.
 	Removals     plan.RemovalDecision
 	KeepsDeleted bool
 }
@@ -141,8 +141,8 @@ type Input struct {
 	Runtime plan.Runtime
 	Request resolve.Request
 	Catalog *catalog.Snapshot
-	// IsCurrent reports whether the Request and the Catalog are still based on the current decisions. The Publisher calls
-	// it directly before a push. If it is nil, they are always current.
+	// IsCurrent reports whether the Request and the Catalog are still based on the current decisions. The Publisher
+	// calls it directly before a push. If it is nil, they are always current.
 	IsCurrent func() bool
 }
 
@@ -184,8 +184,8 @@ type decision struct {
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
-	// isChecked is true if the registry was read and contains the published bundle. omitted lists the requested features
-	// that the agent does not support.
+	// isChecked is true if the registry was read and contains the published bundle. omitted lists the requested
+	// features that the agent does not support.
 	isChecked bool
 	omitted   []bundle.Feature
 }
@@ -326,9 +326,9 @@ func (p *Publisher) setPredicate(
 		RequestedNames: result.RequestedNames,
 	}
 	runtime.Sealed, d.outcome.SealedRemovals, d.outcome.SecretsError = sealSecrets(runtime, kept, result.RequestedNames)
-	// The agent requests a renewal after a third of the certificate's validity. Until then, the next bundle contains the
-	// same certificate. The certificate can be trusted even if the last bundle was read from the registry, because
-	// nextCertificate verifies its signature.
+	// The agent requests a renewal after a third of the certificate's validity. Until then, the next bundle contains
+	// the same certificate. The certificate can be trusted even if the last bundle was read from the registry,
+	// because nextCertificate verifies its signature.
 	if runtime.Certificate, err = d.keys.nextCertificate(d.adopted.LastBundle, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err

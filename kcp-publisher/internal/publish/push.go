@@ -22,16 +22,16 @@ const maxAttempts = 3
 // ErrPushNotAllowed means that MayPush returned an error, because this process does not hold the Lease.
 var ErrPushNotAllowed = errors.New("not published")
 
-// ErrOutdatedDecision means that the bundle was not pushed, because the decisions on which it is based changed first.
-// For example, a rollout was rolled back while the registry responded slowly.
+// ErrOutdatedDecision means that the bundle was not pushed, because the decisions on which it is based changed before
+// the push. For example, a rollout was rolled back while the registry responded slowly.
 var ErrOutdatedDecision = errors.New("the catalog or a rollout changed at the same time")
 
-// errTagChanged means that the tag for the runtime's bundle in the registry was changed between reading it and pushing
-// the new bundle.
+// errTagChanged means that the tag of the runtime's bundle changed after the publisher read it and before the
+// publisher pushed the new bundle.
 var errTagChanged = errors.New("another bundle was pushed at the same time")
 
-// errKeysReplaced means that the bundle was not pushed, because the keys were replaced first and the old keys may be
-// revoked.
+// errKeysReplaced means that the bundle was not pushed, because the keys were replaced before the push and the old
+// keys may be revoked.
 var errKeysReplaced = errors.New("the keys were replaced at the same time")
 
 // pushBundle signs a bundle and pushes it with its documents. isCurrent is Input.IsCurrent, or nil.
@@ -107,7 +107,8 @@ func (p *Publisher) replaceBundle(
 	if last := record.lastBundle; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				// The runtime's repository does not contain this blob yet. PlaceDocuments mounts it from the shared one.
+				// The runtime's repository does not contain this blob yet. PlaceDocuments mounts it from the shared
+				// one.
 				continue
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
@@ -195,8 +196,8 @@ func (p *Publisher) resetShared() {
 	}
 }
 
-// isRecent reports whether seen, the time at which an object was last found in the registry, is less than
-// RecheckInterval ago. A recently found object does not have to be checked again.
+// isRecent reports whether less than RecheckInterval has passed since seen, the time at which an object was last
+// found in the registry. A recently found object does not have to be checked again.
 func (p *Publisher) isRecent(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.RecheckInterval

@@ -11,8 +11,8 @@ import (
 
 // sealSecrets returns the encrypted Secrets for the next bundle. A module's Secret stays in the bundle until the
 // module has been removed from the runtime, because the module may need the Secret for its cleanup. If the Secrets
-// have not changed, sealSecrets returns the last bundle's Secrets. removals contains the removals in the result.
-// removals is nil if the result does not contain the current Secrets.
+// have not changed, sealSecrets returns the last bundle's Secrets. removals lists the Secrets that the result
+// removes. It is nil if the result does not contain the current Secrets.
 func sealSecrets(
 	r plan.Runtime, last *plan.PublishedBundle, requested []string,
 ) (sealed *bundle.Sealed, removals []string, err error) {

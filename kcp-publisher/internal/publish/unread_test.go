@@ -31,8 +31,8 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// If a module cannot be read, the bundle must still be published, because it also delivers keys and revocations. It
-// must not remove the module.
+// If a module cannot be read, the bundle must still be published, because it also delivers keys and revocations. The
+// bundle must not remove the module.
 func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")

@@ -43,8 +43,8 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 	return manifestsOf(kyma, all.Items), nil
 }
 
-// Announcement returns an Event message if the runtime has completed a new phase, or "". before is the phase that the
-// runtime had completed previously.
+// Announcement returns an Event message if the runtime has completed a new phase. Otherwise, it returns "". before is
+// the phase that the runtime had completed previously.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BehindError means that lifecycle-manager has not updated some Manifests to the version that runs in the runtime yet.
-// Manifests contains their names and the versions.
+// BehindError means that lifecycle-manager has not updated some Manifests to the version that runs in the runtime
+// yet. Manifests contains the name and the required version of each of these Manifests.
 type BehindError struct{ Manifests []string }
 
 func (e *BehindError) Error() string {
@@ -28,14 +28,15 @@ func (e *BehindError) Error() string {
 // lifecycle-manager does not downgrade modules. Each step can be repeated:
 //
 // 1. Remove the takeover label, so that the publisher stops.
-// 2. Write the status with which lifecycle-manager continues.
+// 2. Write the status that lifecycle-manager needs to continue.
 // 3. Remove the skip-reconciliation label from Manifests with the running version, then from the Kyma.
 // 4. Remove the label from each other Manifest once lifecycle-manager has updated it.
 // 5. Remove the annotation with the phase.
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	// The Kyma's author may have removed the skip-reconciliation label before steps 1 to 3 are done.
+	// Also check the takeover label, because the Kyma's author may have removed the skip-reconciliation label before
+	// steps 1 to 3 are done.
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
 		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {

@@ -15,8 +15,8 @@ import (
 
 // Handback describes the return of a Kyma to lifecycle-manager.
 type Handback struct {
-	// Modules contains the status.modules entries with which lifecycle-manager continues. lifecycle-manager would stop
-	// permanently at an entry without a version, or at a Manifest without an entry.
+	// Modules contains the entries of status.modules that lifecycle-manager needs to continue. lifecycle-manager
+	// would stop permanently at an entry without a version, or at a Manifest without an entry.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus
@@ -201,8 +201,8 @@ func newerVersion(a, b string) string {
 	return a
 }
 
-// returnedStatus returns the status with which lifecycle-manager continues. It omits fields that lifecycle-manager does
-// not use.
+// returnedStatus returns the status that lifecycle-manager needs to continue. It omits fields that lifecycle-manager
+// does not use.
 func returnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,

@@ -44,7 +44,8 @@ type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`
 	Installed string `json:"installed"`
-	// Then is the version to which the module is upgraded after its adoption. It is empty if the version stays the same.
+	// Then is the version to which the module is upgraded after its adoption. It is empty if the version stays the
+	// same.
 	Then string `json:"then,omitempty"`
 	// Note is the reason why the module is not upgraded or not adopted.
 	Note string `json:"note,omitempty"`
@@ -110,8 +111,8 @@ func takeoverStatus(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.T
 	return recordModules(kyma, manifests)
 }
 
-// previewKyma returns a copy of a Kyma with the changes that starting a takeover will make. If the runtime's request is
-// unknown, the copy requests all installed modules.
+// previewKyma returns a copy of a Kyma with the changes that the start of a takeover makes. If the runtime's request
+// is unknown, the copy requests all installed modules.
 func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -183,7 +184,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return append(all, listExceededLimits(manifests)...)
 }
 
-// listExceededLimits returns the limits in recordModules that the modules' objects exceed.
+// listExceededLimits returns a message for each limit in recordModules that the modules' objects exceed.
 func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	objects, bytes := 0, 0
 	for i := range manifests {
@@ -205,7 +206,8 @@ func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	return all
 }
 
-// isManaged reports whether this publisher has published modules to the runtime and has not returned it.
+// isManaged reports whether this publisher has published modules to the runtime and has not returned the runtime to
+// lifecycle-manager.
 func isManaged(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Published != nil && len(s.Published.Versions) > 0 && !isGivenBack(s)
@@ -231,8 +233,8 @@ func listLeftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return all
 }
 
-// These are the takeover phases in addition to bundle.TakeoverPhase's values. In PhaseReturn, the Kyma is being
-// returned, until lifecycle-manager manages all objects again.
+// These takeover phases exist in addition to the values of bundle.TakeoverPhase. PhaseReturn lasts until
+// lifecycle-manager manages all objects of a returned Kyma again.
 const (
 	PhaseNone     = "none"
 	PhaseReturn   = "return"
@@ -297,7 +299,7 @@ func HasCompleted(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// IsUntouched reports whether the agent has certainly not changed the runtime, so that no modules have to be returned
+// IsUntouched reports whether the agent cannot have changed the runtime. In this case, no modules have to be returned
 // to lifecycle-manager.
 func IsUntouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime

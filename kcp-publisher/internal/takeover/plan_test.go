@@ -17,8 +17,8 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// offering returns a catalog with three versions of keda: 1.6.0 in channel slow, 1.7.0 in none, and 1.8.0 in channel
-// regular. Version 1.8.0 requires downtime. The mandatory module guard has version 1.1.0.
+// offering returns a catalog with three versions of keda: 1.6.0 in channel slow, 1.7.0 in no channel, and 1.8.0 in
+// channel regular. Version 1.8.0 requires downtime. The mandatory module guard has version 1.1.0.
 func offering(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate

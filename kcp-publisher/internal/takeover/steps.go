@@ -185,8 +185,8 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest calls change for each of lifecycle-manager's Manifests for a Kyma, and returns its messages. change
-// returns "" if it did not change the Manifest.
+// eachManifest calls change for each of lifecycle-manager's Manifests for a Kyma, and returns the messages from these
+// calls. change returns "" if it did not change the Manifest.
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {

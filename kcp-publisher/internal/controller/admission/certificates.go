@@ -47,14 +47,16 @@ type certificates struct {
 	lastData map[string][]byte
 }
 
-// ensure renews certificates that expire soon. It returns the CA certificates that the API server must trust.
+// ensure creates missing certificates, and renews certificates that expire soon. It returns the CA certificates that
+// the API server must trust.
 func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
 	for range 5 {
 		authorities, err = c.tryEnsure(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica created or changed the Secret at the same time. Use the Secret's certificates if they are valid.
+		// Another replica created or changed the Secret at the same time. Use the Secret's certificates if they are
+		// valid.
 	}
 	return nil, err
 }
@@ -67,8 +69,8 @@ func (c *certificates) tryEnsure(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		// If a user deleted the Secret, create it with the previous data, because the API server still trusts the previous
-		// CA.
+		// If a user deleted the Secret, create it with the previous data, because the API server still trusts the
+		// previous CA.
 		secret.Data = c.lastData
 	}
 	data, changed, err := renewData(secret.Data, c.hosts, c.now())

@@ -65,8 +65,8 @@ var convertedResources = []string{"kymas", "manifests", "moduletemplates", "watc
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// clientConfig returns the clientConfig for the webhook at a URL path. authorities contains the CA certificates
-	// that the API server must trust.
+	// clientConfig returns the value of the field clientConfig for the webhook at a URL path. authorities contains
+	// the CA certificates that the API server must trust.
 	clientConfig func(path string, authorities []byte) map[string]any
 }
 

@@ -27,8 +27,8 @@ func validateTemplate(_ context.Context, request admission.Request) admission.Re
 	return admission.Allowed("")
 }
 
-// checkTemplate returns an error if the ModuleTemplate is invalid, so that no bundle could contain it. The error names
-// the invalid field.
+// checkTemplate returns an error if the ModuleTemplate is invalid and therefore cannot be used in a bundle. The error
+// names the invalid field.
 func checkTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err

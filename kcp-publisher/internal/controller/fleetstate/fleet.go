@@ -201,8 +201,8 @@ type Runtime struct {
 	pushLimit *rate.Limiter
 	// CountedSeries contains the metrics that count this runtime.
 	CountedSeries CountedSeries
-	// WrittenKyma is the Kyma as this process last wrote it, if the write added rollout-selected versions to the status.
-	// It is nil as soon as the cache contains this status.
+	// WrittenKyma is the Kyma as this process last wrote it, if the write added rollout-selected versions to the
+	// status. It is nil as soon as the cache contains this status.
 	WrittenKyma *v1beta2.Kyma
 	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the
 	// Kyma uses it.
@@ -247,7 +247,7 @@ func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
 // PendingWork records whether the next reconcile of a Kyma must publish a bundle, and when the oldest unpublished
 // change happened.
 type PendingWork struct {
-	// IsNext is true between a change and the start of the next reconcile. Since is when the first change happened that
+	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that
 	// is not in a published bundle yet, or zero.
 	IsNext bool
 	Since  time.Time
@@ -283,11 +283,11 @@ type Series struct{ Metric, First, Second, Third string }
 // CountedSeries contains the time series that count a runtime.
 type CountedSeries struct {
 	Series []Series
-	// LastReport is the last report's time in the Kyma's status.
+	// LastReport is the time of the last report in the Kyma's status.
 	LastReport time.Time
 }
 
-// Report is a runtime's latest report that the publisher has read, with its verification result.
+// Report is the latest report that the publisher has read from a runtime, with the result of its verification.
 type Report struct {
 	// AskedAt is when the publisher last requested the digest of the runtime's latest report, or zero. PostponedTo is
 	// the time to which this process has postponed its first request, or zero.

@@ -59,8 +59,8 @@ func hasRead(beat string, a shard.Announcement) bool {
 	return err == nil && number >= a.Number
 }
 
-// acknowledges reports whether the process with this heartbeat acknowledges announcements. Version 0.1.0 processes do
-// not.
+// acknowledges reports whether the process with this heartbeat acknowledges announcements. Processes of version 0.1.0
+// do not.
 func acknowledges(beat string) bool { return len(strings.Fields(beat)) >= 3 }
 
 // asksToCompare reports whether a process requested a comparison with Git between two heartbeats.
@@ -77,8 +77,8 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	b.mu.Lock()
 	a.Holder, a.Shards, a.Number = b.member, b.shards, time.Now().UnixNano()
 	if b.announcement.Holder == b.member {
-		// The announcement in the ConfigMap is from this process before a restart. The clock may have been set back since
-		// then.
+		// The announcement in the ConfigMap is from this process before a restart. The clock may have been set back
+		// since then.
 		a.Number = max(a.Number, b.announcement.Number+1)
 	}
 	if b.ownAnnouncement != nil {
@@ -124,9 +124,8 @@ func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) err
 	return nil
 }
 
-// Acknowledged waits until no process uses an older announcement than this process's last one. It returns when all
-// processes have read the last announcement. It waits at most OutdatedAfter, because processes do not use older
-// announcements after that time.
+// Acknowledged waits until no process uses an older announcement than this process's last one. This is the case when
+// all processes have read the last announcement, or OutdatedAfter after it was written.
 func (b *Board) Acknowledged(ctx context.Context) error {
 	for {
 		done, err := b.acknowledged(time.Now())

@@ -1,6 +1,6 @@
 // Package replica coordinates the publisher processes (replicas) that share a fleet. In each process, it acquires and
-// releases the shards' and the planner's Leases, and runs their work. It also reads and writes the ConfigMap with the
-// processes' heartbeats and the planner's announcement.
+// releases the Leases of the shards and the planner. It runs a shard or the planner while the process holds its
+// Lease. It also reads and writes the ConfigMap with the processes' heartbeats and the planner's announcement.
 package replica
 
 import (
@@ -30,8 +30,8 @@ const (
 	memberTimeout, memberRemovalTimeout = 10 * time.Second, 5 * time.Minute
 	// If a process cannot read the ConfigMap, it uses the last announcement for at most announcementTimeout.
 	announcementTimeout = 6 * time.Second
-	// OutdatedAfter is the maximum time that a process can still use an older announcement after the planner has written a
-	// new one.
+	// OutdatedAfter is the maximum time that a process can still use an older announcement after the planner has
+	// written a new one.
 	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
 	// A process also stops using announcements when its last heartbeat is older than heartbeatTimeout. The planner
@@ -53,8 +53,8 @@ type Board struct {
 	shards       int
 	hinted       func(runtimes []string)
 
-	// writing is locked while this process writes its announcement, so that an older announcement cannot overwrite a newer
-	// one.
+	// writing is locked while this process writes its announcement, so that an older announcement cannot overwrite a
+	// newer one.
 	writing sync.Mutex
 
 	mu sync.Mutex // guards the fields below
@@ -256,7 +256,8 @@ func (b *Board) lostMember(next map[string]member) bool {
 }
 
 // isSilent reports whether a process has stopped using announcements, because its heartbeat has not changed for
-// silentTimeout. Version 0.1.0 processes use announcements without a heartbeat. The caller must hold b.mu.
+// silentTimeout. Processes of version 0.1.0 use announcements even without a current heartbeat, so they never count
+// as silent. The caller must hold b.mu.
 func (b *Board) isSilent(m member) bool {
 	return acknowledges(m.heartbeat) && b.readAt.Sub(m.changedAt) > silentTimeout
 }
@@ -294,9 +295,9 @@ func (b *Board) ClearAnnouncement() {
 	b.ownAnnouncement = nil
 }
 
-// Announced returns the planner's announcement. known is false if the announcement may be outdated, if the planner may
-// not have read this process's heartbeat, or if the planner uses a different number of shards than this process. Field
-// State of the announcement is empty while publishing has stopped because of a Git commit.
+// Announced returns the planner's announcement. known is false if the announcement may be outdated, if the planner
+// may not have read this process's heartbeat, or if the planner uses a different number of shards than this process.
+// The announcement's field State is empty while publishing has stopped because of a Git commit.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part number of the planner. All other part numbers are shards.
+// Planner is the part number of the planner. All other part numbers identify shards.
 const Planner = -1
 
 const (
 	pollInterval = time.Second
-	// A new process acquires Leases only after joinDelay, so that it can first find other processes that start at the same
-	// time.
+	// A new process acquires Leases only after joinDelay, so that it can first find other processes that start at the
+	// same time.
 	joinDelay = 2*heartbeatInterval + readInterval
 )
 
@@ -116,8 +116,8 @@ func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) 
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// Discard the log of the elector. It would log an error whenever leaseCandidate refuses to acquire a Lease whose part
-	// is assigned to another process.
+	// Discard the log of the elector. It would log an error whenever leaseCandidate refuses to acquire a Lease whose
+	// part is assigned to another process.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {

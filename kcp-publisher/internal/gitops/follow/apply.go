@@ -191,7 +191,7 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// startFields returns the record's fields at the start of a step, which list the objects to create.
+// startFields returns the fields to write to the record at the start of a step. They list the objects to create.
 func startFields(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
 	for _, key := range s.previous.Keys {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// recordApproved adds the commit's approved removals to its approvals from earlier polls. It discards other commits'
-// approvals. Only Start's goroutine calls it.
+// recordApproved adds the commit's approved removals to those that earlier polls recorded for the same commit. It
+// discards other commits' approvals. Only Start's goroutine calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := shard.Approvals{
 		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},

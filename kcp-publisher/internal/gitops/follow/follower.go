@@ -67,9 +67,9 @@ type Follower struct {
 	lastError   string
 }
 
-// New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower uses
-// the cache to detect other clients' changes to a commit's objects. kinds must be kinds that the controllers already
-// watch. Call New before the cache starts.
+// New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower
+// uses the cache to detect other clients' changes to a commit's objects. The parameter kinds must contain only kinds
+// that the controllers already watch. Call New before the cache starts.
 func New(ctx context.Context, options Options, objects cache.Cache, kinds ...client.Object) (*Follower, error) {
 	f := &Follower{Options: options, release: options.Hold()}
 	if err := f.watch(ctx, objects, kinds); err != nil {
@@ -163,7 +163,8 @@ func (f *Follower) restoreState(ctx context.Context) error {
 // holdIfPartial uses the commit that this process remembers.
 func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applyingCommit(), f.partial)) }
 
-// setPartial stops publishing while a commit is partially applied. An empty commit resumes publishing.
+// setPartial stops publishing while a commit is partially applied. If the commit is empty, setPartial resumes
+// publishing, unless this process has not read the branch yet.
 func (f *Follower) setPartial(commit string) {
 	f.partial = commit
 	if holding, wanted := f.release != nil, commit != "" || !f.hasRead; holding != wanted {
@@ -171,7 +172,8 @@ func (f *Follower) setPartial(commit string) {
 	}
 }
 
-// Poll applies the newest commit if it is new, if another client changed its objects, or if compareInterval has passed.
+// Poll applies the branch's newest commit if it was not applied yet, if another client changed its objects, or if
+// compareInterval has passed.
 func (f *Follower) Poll(ctx context.Context) error {
 	began := time.Now()
 	done, err := f.poll(ctx)
@@ -190,7 +192,8 @@ func (f *Follower) endStartHold(err error) {
 	}
 }
 
-// poll reports whether the newest commit is completely applied.
+// poll implements Poll. done is true if poll compared the control plane with the newest commit, and the commit is
+// completely applied.
 func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	repository, err := f.Open()
 	if err != nil {
@@ -219,7 +222,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// isRefusal reports whether a commit was refused after it was read and before any object was changed.
+// isRefusal reports whether a poll read the newest commit, but the commit was refused or overwritten.
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{

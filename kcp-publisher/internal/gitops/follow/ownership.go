@@ -31,7 +31,7 @@ func ownsSpec(object *unstructured.Unstructured) bool {
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with fieldManager as the whole spec's owner.
+// reclaimSpec returns the managed fields of an object with fieldManager as the owner of the whole spec.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -118,7 +118,8 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// readAgain uses a list request, because the publisher does not have permission to get single objects.
+// readAgain reads an object again. It uses a list request, because the publisher does not have permission to get
+// single objects.
 func (f *Follower) readAgain(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))

@@ -15,8 +15,8 @@ import (
 type Pruning struct {
 	// All allows a commit to delete any number of objects.
 	All bool
-	// MaxPercent and MaxCount limit the deleted objects. A commit that exceeds both waits for approval. Other limits
-	// protect Kymas with a runtime and mandatory modules.
+	// MaxPercent and MaxCount limit the deleted objects. A commit that exceeds both waits for approval. Other rules
+	// apply to mandatory modules, and to Kymas with a runtime.
 	MaxPercent, MaxCount int
 	// Allowed is the commit whose deletions an operator approved.
 	Allowed string
@@ -71,8 +71,8 @@ type removalLoss struct {
 	// pruned counts the objects that it deletes.
 	objects, kept, pruned counts
 	// live contains the Kymas to delete that have a runtime. mandatory contains the objects to delete that make a
-	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
-	// apply.
+	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the
+	// limits apply.
 	live, mandatory, rest []Key
 	limited               int
 }
@@ -173,9 +173,9 @@ const (
 	asksForMandatory
 )
 
-// requiredPermission returns the approval that deleting an object requires. added means that the object was created by
-// a commit that was never completely applied: its deletion does not need approval, unless it is a Kyma with a published
-// bundle.
+// requiredPermission returns the approval that deleting an object requires. added is true if the object was created
+// by a commit that was never completely applied. The deletion of such an object does not need approval, unless the
+// object is a Kyma with a published bundle.
 func requiredPermission(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {

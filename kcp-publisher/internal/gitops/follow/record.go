@@ -64,7 +64,8 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	return fmt.Sprintf("commit %s is being applied to the control plane", r.applyingCommit()), nil
 }
 
-// WaitingCommit returns the commit that waits for approval, and the reason, or two empty strings.
+// WaitingCommit returns the commit that waits for approval and the reason. It returns two empty strings if no commit
+// waits for approval.
 func WaitingCommit(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
 	r, err := readRecord(ctx, reader, namespace)
 	if err != nil || r.Data[fieldWaiting] == "" {

@@ -94,7 +94,8 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 	return cached, nil
 }
 
-// outdatedInCache returns the commit's objects with an outdated copy in the cache.
+// outdatedInCache returns the commit's objects that are outdated or missing in the cache, and deleted objects that
+// are still in the cache.
 func outdatedInCache(s Survey, cached map[Key]metav1.Object) []Key {
 	settled, has := map[Key]bool{}, map[Key]bool{}
 	for _, key := range s.Plan.differingKeys() {

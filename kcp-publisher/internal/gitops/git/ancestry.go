@@ -111,7 +111,7 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants, request.Haves = []plumbing.Hash{head}, []plumbing.Hash{from}
-	// A thin pack refers to objects that are not stored locally.
+	// Do not request a thin pack, because it refers to objects that are not stored locally.
 	request.Capabilities.Delete(capability.ThinPack)
 	if refs.Capabilities.Supports(capability.Filter) {
 		request.Filter = packp.FilterTreeDepth(0)

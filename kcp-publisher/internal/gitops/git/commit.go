@@ -118,8 +118,8 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch returns the newest commits' objects. If the server supports shallow fetches, it fetches only this number of
-// commits.
+// fetch returns the newest commits' objects. If the server supports shallow fetches, fetch limits the history to the
+// given number of commits.
 func (r *Repository) fetch(
 	ctx context.Context, commits int,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {

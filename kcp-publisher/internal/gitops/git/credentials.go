@@ -27,11 +27,11 @@ type Credentials struct {
 	knownHosts string
 }
 
-// maxCredentialBytes limits the size of each file.
+// maxCredentialBytes limits the size of each credential file.
 const maxCredentialBytes = 1 << 20
 
-// ReadCredentials reads a folder with the files from a Flux GitRepository Secret. The files for HTTPS are username and
-// password, or bearerToken, and ca.crt. The files for SSH are identity, known_hosts and password.
+// ReadCredentials reads a folder with the files from a Flux GitRepository Secret. For HTTPS, the files are ca.crt and
+// either bearerToken or username and password. For SSH, the files are identity, known_hosts and password.
 //
 // Source: Flux, GitRepository v1, "Secret reference".
 func ReadCredentials(dir string) (Credentials, error) {

@@ -27,7 +27,8 @@ import (
 
 // Change contains the changed files for a new commit.
 type Change struct {
-	// Files are the new content for existing files, by path below the repository's Path.
+	// Files maps the path of each changed file, relative to the repository's Path, to its new content. The files must
+	// exist.
 	Files                map[string][]byte
 	Name, Email, Message string
 	Time                 time.Time
@@ -41,7 +42,8 @@ var ErrMoved = errors.New("the branch changed since it was read: run the command
 // ErrExists means that the new branch already exists.
 var ErrExists = errors.New("already exists: choose another name")
 
-// Push commits the change on top of base and returns the hash. branch is either the branch of base or a new branch.
+// Push creates a commit with the change on top of base, pushes it, and returns its hash. branch is either the branch
+// of base or a new branch.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
 	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)

@@ -57,7 +57,7 @@ const (
 	idleTimeout      = 10 * time.Second
 )
 
-// Open checks the options. It does not send requests.
+// Open checks the options and returns the Repository. It does not send requests.
 func Open(o Options) (*Repository, error) {
 	if o.Branch != "" && o.Tag != "" {
 		return nil, errors.New("a branch and a tag are set: set only one of them")

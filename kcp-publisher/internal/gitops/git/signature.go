@@ -23,7 +23,7 @@ type Signers struct {
 	ssh map[string]string
 }
 
-// ReadSigners reads an armored OpenPGP key ring, or a file in the format ALLOWED SIGNERS of ssh-keygen(1).
+// ReadSigners reads an armored OpenPGP key ring, or a file in the ALLOWED SIGNERS format of ssh-keygen(1).
 func ReadSigners(name string) (*Signers, error) {
 	data, err := readBounded(name)
 	if err != nil {

@@ -168,7 +168,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}
 }
 
-// The size of the server's packets decides whether the limit cuts the references between two lines or inside a line.
+// The server's packet size determines whether the limit cuts the references between two lines or inside a line.
 func TestSSHServerCannotSendEndlessReferences(t *testing.T) {
 	for name, packetBytes := range map[string]int{"whole lines": 0, "parts of lines": 32 << 10} {
 		t.Run(name, func(t *testing.T) { checkEndlessReferences(t, packetBytes) })

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// PromoteIn copies the version in channel source to another channel in a ModuleReleaseMeta's spec, in place. A missing
-// channel is an error unless create is set.
+// PromoteIn copies the version in channel source to another channel. It changes the ModuleReleaseMeta's spec in
+// place. A missing channel is an error unless create is set.
 func PromoteIn(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
 	p := Promotion{Module: spec.ModuleName, Source: source, Channel: channel}
 	if source == channel {

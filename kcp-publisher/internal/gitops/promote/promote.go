@@ -156,7 +156,7 @@ func (e *editor) replaceScalar(scalar *yaml.Node, line int, value string) error 
 	return nil
 }
 
-// addChannel adds a channel in the same notation as from, the source channel.
+// addChannel adds a channel in the same notation as the source channel, which is in parameter from.
 func (e *editor) addChannel(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// findField returns the node of a field such as spec.modules[2].name or, for a missing field, of its innermost existing
-// parent.
+// findField returns the node of a field, such as spec.modules[2].name. For a missing field, it returns the node of
+// the innermost existing parent.
 func findField(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {

@@ -177,8 +177,8 @@ func decodeInto[T any](written Written, into *[]T) []error {
 	return problems
 }
 
-// courseProblems returns the problem that makes the publisher's webhook reject the object, as a list of at most one
-// error.
+// courseProblems returns the reason why the publisher's webhook would reject the RolloutPolicy. The result contains
+// at most one error.
 func courseProblems(policy fleet.RolloutPolicy) []error {
 	if err := course.Validate(policy.Spec.Course); err != nil {
 		return []error{&crdschema.Problem{Field: err.Field, Message: err.Detail}}

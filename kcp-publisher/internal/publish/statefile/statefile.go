@@ -1,6 +1,7 @@
 // Package statefile stores the last published bundle of each runtime and the last commit in a file. The command
-// `publish` uses it, because it does not have a control plane in which it could record them. Reading the last bundle
-// from the registry is not sufficient, because the registry's owner could have replaced it with an older one.
+// `publish` uses this file, because it does not have a control plane in which it could record the bundles and the
+// commit. Reading the last bundle from the registry is not sufficient, because the registry's owner could have
+// replaced it with an older one.
 package statefile
 
 import (
@@ -178,7 +179,7 @@ func (f *File) LastBundle(runtime string) *v1beta2.PublishedBundle {
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// SetBundle stores a runtime's last published bundle in memory. Save writes it to the file.
+// SetBundle records a runtime's last published bundle. The file does not change until Save is called.
 func (f *File) SetBundle(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +200,7 @@ func (f *File) LastCommit() git.AppliedCommit {
 	return f.state.Commits[f.location]
 }
 
-// SetCommit stores in memory the commit from which bundles are published. Save writes it to the file.
+// SetCommit records the commit from which bundles are published. The file does not change until Save is called.
 func (f *File) SetCommit(commit git.AppliedCommit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,7 +217,8 @@ func (f *File) Removals(runtime string) []v1beta2.ModuleRemoval {
 	return slices.Clone(f.state.Removals[f.location][runtime])
 }
 
-// SetRemovals stores in memory the decisions about removing a runtime's modules. Save writes them to the file.
+// SetRemovals records the decisions about removing a runtime's modules. The file does not change until Save is
+// called.
 func (f *File) SetRemovals(runtime string, decided []v1beta2.ModuleRemoval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -129,7 +129,8 @@ func (f *takeoverFlags) advancePhase(
 	})
 }
 
-// requestPhase returns an error if the current phase does not allow the requested one.
+// requestPhase requests a phase from a Kyma's runtime if necessary. It returns an error if the current phase does not
+// allow the requested one.
 func (f *takeoverFlags) requestPhase(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
@@ -189,7 +190,7 @@ func (f *takeoverFlags) awaitPhase(
 	return nil
 }
 
-// giveBack returns a Kyma to lifecycle-manager and waits until lifecycle-manager has updated its Manifests.
+// giveBack returns a Kyma to lifecycle-manager and waits until lifecycle-manager has updated the Kyma's Manifests.
 func (f *takeoverFlags) giveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma,
 ) (done []string, err error) {

@@ -114,8 +114,8 @@ func WasReturned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 }
 
 // MinimumVersions returns the minimum version of each module in the next bundle. versions are the module versions in
-// the last bundle. If the runtime was returned to lifecycle-manager since then, only mandatory modules have a minimum
-// version.
+// the last bundle. If the last bundle returned the runtime to lifecycle-manager and the next bundle manages it again,
+// only mandatory modules have a minimum version.
 func MinimumVersions(
 	next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string,
 ) map[string]string {

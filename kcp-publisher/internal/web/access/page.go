@@ -33,7 +33,7 @@ type Gate struct {
 	Log       logr.Logger
 }
 
-// Handler returns the pages behind the gate and the sign-in.
+// Handler returns a handler that serves the pages to signed-in users with the required permissions.
 func (g *Gate) Handler(pages http.Handler) http.Handler {
 	return g.SignIn.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, ok := signin.UserFrom(r.Context())

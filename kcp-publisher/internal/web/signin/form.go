@@ -39,7 +39,7 @@ type formData struct {
 	TokenAction      string
 }
 
-// Style returns the page's inline style element content.
+// Style returns the content of the page's inline style element.
 func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // formStyle is an embedded file
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {

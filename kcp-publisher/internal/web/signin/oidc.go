@@ -61,7 +61,7 @@ type OIDC struct {
 	retry    time.Time
 }
 
-// NewOIDC checks the options. It does not send requests.
+// NewOIDC checks the options and returns an OIDC. It does not send requests.
 func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if !strings.HasPrefix(options.Issuer, "https://") {
 		return nil, fmt.Errorf("issuer is %q, must be an https:// URL", options.Issuer)
@@ -174,7 +174,8 @@ type signInResult struct {
 
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
-// responseCode returns the code from the provider's authorization response, which must belong to the flow.
+// responseCode returns the code from the provider's authorization response. It returns an error if the response does
+// not belong to the flow.
 func (o *OIDC) responseCode(f signInFlow, request *http.Request) (string, error) {
 	query := request.URL.Query()
 	for _, name := range []string{"state", "iss", "error", "code"} {

@@ -21,7 +21,7 @@ const (
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed is the same error for all causes, so that an attacker does not learn details.
+// errSealed is returned for every cause, so that an attacker does not learn details.
 var errSealed = errors.New("the value was not encrypted by this program, or has expired")
 
 // KeyFile is the file with the secret that encrypts cookies. After a rotation, its second line contains the previous

@@ -259,7 +259,7 @@ func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landingPath(r.PostForm.Get("next")))
 }
 
-// startSession sets the session cookie and redirects the user to the page next.
+// startSession sets the session cookie and redirects the user to the path in next.
 func (s *Service) startSession(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
 	text, err := s.Keys.seal(sessionCookie, begun, expires)
 	if err == nil {

@@ -33,8 +33,8 @@ type Tokens struct {
 	known    *cache.LRUExpireCache
 }
 
-// NewTokens returns Tokens that cache a review for validity. With an audience, only tokens for that audience are
-// accepted. Without one, only tokens for the API server are accepted.
+// NewTokens returns Tokens that cache each review for the duration validity. With an audience, only tokens for that
+// audience are accepted. Without one, only tokens for the API server are accepted.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }

@@ -22,7 +22,7 @@ type chartBar struct {
 	Width string
 }
 
-// barHeight is a bar's height in pixels. barStep is a bar's height with its gap.
+// barHeight is a bar's height in pixels. barStep also includes the gap to the next bar.
 const barHeight, barStep = 6, 9
 
 // viewCheck returns a check with its chart, which shows the median and the worst value before and after the upgrade.

@@ -28,8 +28,8 @@ const (
 
 // reports caches the runtimes' latest reports for a short time, and reads each report once for all viewers.
 type reports struct {
-	// The keys of known identify Kymas. A runtime ID is not sufficient, because two Kymas can have the same runtime ID
-	// label, and the viewer's permission applies to one of these Kymas.
+	// Each entry is for one Kyma. A runtime ID is not sufficient as the key, because two Kymas can have the same
+	// runtime ID label, and the viewer's permission applies to only one of these Kymas.
 	known   *memo.Memo[string, knownReport]
 	reading singleflight.Group
 }

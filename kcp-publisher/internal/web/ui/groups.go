@@ -30,7 +30,7 @@ func (t *healthTally) add(h fleet.Health) {
 	t.by[h]++
 }
 
-// barSegment is a bar's segment for the runtimes with one health.
+// barSegment is the part of a bar that represents the runtimes with one health value.
 type barSegment struct {
 	Health fleet.Health
 	Count  int
@@ -103,7 +103,8 @@ func groupings(s *snapshot, q query) []grouping {
 	return ways
 }
 
-// count groups the runtimes. The groups with the most runtimes that need attention come first.
+// count returns the groups with their numbers of runtimes. The groups with the most runtimes that need attention come
+// first.
 func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	index := map[string]int{}
 	var groups []group

@@ -21,7 +21,8 @@ const (
 	// module's author chooses the number and length of its images.
 	maxContentsBytes = 32 << 20
 	maxContentBytes  = 64 << 10
-	// contentsWithin is the timeout for reading the bundles. A version is read again after contentsAgain at the earliest.
+	// contentsWithin is the timeout for reading the bundles. A version is read again after contentsAgain at the
+	// earliest.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
 	// maxReadFor limits the Kubernetes versions in a cachedContent. A runtime can report any version.
@@ -77,15 +78,16 @@ func (c *imageCache) cachedImages(
 	return known, len(pending)
 }
 
-// isRead reports whether the cache contains a module version's images for a Kubernetes version. After a read, it
-// returns true for contentsAgain, because a runtime can report a new Kubernetes version at any time.
+// isRead reports whether the cache contains a module version's images for a Kubernetes version. For the time
+// contentsAgain after a read, it always returns true, because a runtime can report a new Kubernetes version at any
+// time.
 func (c *imageCache) isRead(m inventory.Module, kubernetes string, now time.Time) bool {
 	content, known := c.known[m]
 	return known && (now.Sub(content.readAt) < contentsAgain ||
 		content.Problem == "" && slices.Contains(content.readFor, kubernetes))
 }
 
-// selectModules returns the runtimes that have one of the modules, each with only these modules.
+// selectModules returns the runtimes that have at least one of the modules, each with only these modules.
 func selectModules(runtimes []inventory.Runtime, modules map[inventory.Module]bool) (selected []inventory.Runtime) {
 	for _, r := range runtimes {
 		r.Modules = slices.DeleteFunc(slices.Clone(r.Modules), func(m inventory.Module) bool { return !modules[m] })

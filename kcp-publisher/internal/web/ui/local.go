@@ -38,7 +38,7 @@ type Local struct {
 	once string
 }
 
-// NewLocal returns a handler that serves next at the address HOST:PORT and only to the viewer.
+// NewLocal returns a handler that passes requests from the viewer to next. address is HOST:PORT.
 func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

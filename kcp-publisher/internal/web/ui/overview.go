@@ -42,7 +42,7 @@ type overview struct {
 	Done       string
 }
 
-// bulkOffer is an action for the found runtimes to which it applies.
+// bulkOffer is an action with the number of found runtimes to which it applies.
 type bulkOffer struct {
 	runtimeAction
 	Count int
@@ -64,7 +64,7 @@ func (o overview) Offers() (offers []bulkOffer) {
 	return offers
 }
 
-// tile is the number of runtimes with one health, with a link to them.
+// tile shows the number of runtimes with one health value and links to these runtimes.
 type tile struct {
 	Health  fleet.Health
 	Count   int

@@ -15,7 +15,7 @@ const pageSize = 50
 // unknown stands for an empty version or value in an address.
 const unknown = "-"
 
-// query selects runtimes and how the page presents them. It is encoded in the page's address.
+// query selects runtimes and determines how the page presents them. It is encoded in the page's address.
 type query struct {
 	Search     string
 	Health     fleet.Health
@@ -127,7 +127,7 @@ func (q query) actAddress() string {
 	return "/runtimes" + strings.TrimPrefix(q.address(), "/")
 }
 
-// With returns the address of the first page of this query with one field set to value.
+// With returns the address of the first page of the query's results after one field is set to value.
 func (q query) With(name, value string) string {
 	q.Page = 1
 	for _, field := range q.fields() {

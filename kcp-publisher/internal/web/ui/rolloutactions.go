@@ -17,7 +17,7 @@ type pageAction struct {
 	// Runtimes is the number of affected runtimes.
 	Runtimes int32
 	action   actions.Rollout
-	// effect is the end of a sentence about the rollout that describes the effect.
+	// effect describes the action's effect. It is the end of a sentence that starts with the rollout's name.
 	effect string
 }
 
@@ -61,8 +61,8 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []pageAction {
 	return possible
 }
 
-// confirmedAction returns the action, limited to the effect that the viewer confirmed. The rollout can change after the
-// confirmation.
+// confirmedAction returns an action that fails if its effect differs from the effect that the viewer confirmed. The
+// rollout can change after the confirmation.
 func (o pageAction) confirmedAction() actions.Rollout {
 	return actions.Rollout{Reason: o.action.Reason, Change: func(r *v1alpha1.Rollout) (string, error) {
 		effect, err := o.action.Change(r)

@@ -102,8 +102,8 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 	p.performAction(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
 }
 
-// performAction responds with a confirmation page, and performs the action when the user posts the confirmed form. The
-// viewer must have the permission to patch Kymas with the namespace and name in parameter right.
+// performAction responds with a confirmation page, and performs the action when the user posts the confirmed form.
+// The parameter right identifies the Kymas that the viewer must be permitted to patch.
 func (p *pages) performAction(
 	w http.ResponseWriter, r pageRequest, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {

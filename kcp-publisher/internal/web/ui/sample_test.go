@@ -23,7 +23,7 @@ const hostile = `</title></td><script>document.title="owned"</script><img src=x 
 
 const regionLabel = "topology.kubernetes.io/region"
 
-// sampleFleet returns a fleet of n runtimes. Unless well is true, a few of each hundred runtimes have problems.
+// sampleFleet returns a fleet of n runtimes. If well is false, a few of every hundred runtimes have problems.
 func sampleFleet(n int, well bool) fleet.Fleet {
 	f := fleet.Fleet{Time: noon}
 	for i := range n {

@@ -41,7 +41,7 @@ type Options struct {
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
 	// Report returns the verified latest report of a runtime. It is nil without a registry.
 	Report func(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report, error)
-	// Contents returns the images of the module versions that runtimes run. It is nil without a registry.
+	// Contents returns the images of the module versions that the runtimes use. It is nil without a registry.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// RendersContents is true if the result of Contents includes the images in rendered objects.
 	RendersContents bool

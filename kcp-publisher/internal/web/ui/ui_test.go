@@ -29,8 +29,8 @@ type served struct {
 	acted           chan v1beta2.Kyma
 }
 
-// act applies an action to a Kyma in memory, which has only a name. A Kyma whose name ends with 00003 is being
-// deleted.
+// act applies an action to a Kyma that exists only in memory and has only a namespace and a name. A Kyma whose name
+// ends with 00003 is being deleted.
 func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	if strings.HasSuffix(key.Name, "00003") {
