@@ -79,7 +79,7 @@ func (a Accounts) UserFor(module, label string) string {
 	return a.defaultUser
 }
 
-// Users returns all configured ServiceAccounts' user names, sorted.
+// Users returns the user names of all configured ServiceAccounts, sorted.
 func (a Accounts) Users() []string {
 	users := slices.DeleteFunc(a.AllUsers(), func(user string) bool { return user == "" })
 	slices.Sort(users)
@@ -87,7 +87,7 @@ func (a Accounts) Users() []string {
 }
 
 // DescribeOwnRights returns the start of a sentence about the modules without a ServiceAccount, such as "modules keda,
-// nats are". Empty if every module has one.
+// nats are". It returns "" if every module has one.
 func (a Accounts) DescribeOwnRights() string {
 	if a.defaultUser == "" {
 		return "all modules without a configured ServiceAccount are"

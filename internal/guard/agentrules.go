@@ -191,7 +191,7 @@ object.metadata.?annotations[?a].orValue('') ==
 	}
 }
 
-// agentPlurals returns the agent's kinds' plural names, sorted.
+// agentPlurals returns the plural names of the agent's kinds, sorted.
 func agentPlurals() []string {
 	var all []string
 	for _, plural := range agentKinds {

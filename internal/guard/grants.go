@@ -55,7 +55,7 @@ func checkRoleRules(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// checkPublicBinding refuses to bind a powerful role to all accounts in the cluster.
+// checkPublicBinding refuses bindings of a powerful role to all accounts in the cluster.
 func checkPublicBinding(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if !slices.Contains(powerfulRoles, role) {
@@ -72,7 +72,7 @@ func checkPublicBinding(o *unstructured.Unstructured) string {
 }
 
 const (
-	// An account that is allowed the verb "change" on this resource is an operator.
+	// An account with the verb "change" on this resource is an operator.
 	operatorGroup    = "kyma-pull.dev"
 	operatorResource = "agents"
 	// aggregationLabels is the prefix of labels that add a role's rules to a built-in role.
@@ -86,13 +86,13 @@ var (
 		"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous",
 	}
 	readVerbs = []string{"get", "list", "watch"}
-	// agentResources are the resource names in a rule that include a kind that only the agent writes.
+	// agentResources are the resource names in roles that cover at least one kind that only the agent writes.
 	agentResources = []string{"*", "*/*", "manifests", "manifests/status", "moduletemplates", "modulereleasemetas"}
 )
 
 func isWriteVerb(verb string) bool { return !slices.Contains(readVerbs, verb) }
 
-// isAgentResource reports whether a resource name in a rule includes a kind that only the agent writes.
+// isAgentResource reports whether a role's resource name covers a kind that only the agent writes.
 func isAgentResource(resource string) bool {
 	return slices.Contains(agentResources, resource)
 }

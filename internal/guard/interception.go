@@ -40,7 +40,8 @@ func protectedTargets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change to labels. policies contains the module's admission policies, each as its kind and name.
+// now or after a change to labels. The parameter policies contains the module's admission policies, each as its kind
+// and name.
 func checkInterception(o *unstructured.Unstructured, agentNamespace string, policies map[string]bool) string {
 	all, problem := parseInterceptors(o)
 	if problem != "" {
@@ -89,8 +90,8 @@ func InterceptorKinds() []string {
 }
 
 // CheckNamespaceLabels refuses changes to labels on the agent's namespace that would let an installed webhook or policy
-// intercept requests for the agent's objects. before and after are the namespace's labels. The result is "" for
-// accepted changes.
+// intercept requests for the agent's objects. The parameters before and after are the namespace's labels.
+// CheckNamespaceLabels returns "" for accepted changes.
 func CheckNamespaceLabels(
 	before, after labels.Set, agentNamespace string, installed []unstructured.Unstructured,
 ) string {

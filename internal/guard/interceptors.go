@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// interceptor contains the fields that decide which requests a webhook, an admission policy or its binding receives.
-// path is the path of these fields in the object.
+// interceptor contains the fields that decide which requests a webhook, an admission policy or its binding receives,
+// and the path of these fields in the object.
 type interceptor struct {
 	matchFields
 	path string

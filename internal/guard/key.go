@@ -50,7 +50,7 @@ var kubernetesGroups = []string{
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
-// ServedKind returns the kind that a CRD defines, with the first version of ServedVersions.
+// ServedKind returns the kind that a CRD defines, in the first version that ServedVersions returns.
 func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	var gvk schema.GroupVersionKind
 	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")

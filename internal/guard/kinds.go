@@ -16,7 +16,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 const AgentName = "skr-agent"
 
 // agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects. reservedPrefix
-// is a second prefix that the agent's objects can have.
+// is another prefix of such names.
 const (
 	agentNameSeparators = "-."
 	reservedPrefix      = "kyma-pull-"
@@ -89,7 +89,7 @@ func resourcesOf(kinds ...protectedKind) []string {
 	return all
 }
 
-// keysOf returns the kinds in the same format as the CEL variable kind, GROUP/RESOURCE.
+// keysOf returns the kinds in the format GROUP/RESOURCE, as in the CEL variable kind.
 func keysOf(kinds ...protectedKind) []string {
 	var all []string
 	for _, k := range kinds {

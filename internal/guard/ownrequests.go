@@ -2,7 +2,7 @@ package guard
 
 // policyAgent checks the requests from the agent's own ServiceAccount. RBAC cannot limit the types of Secrets or the
 // fields of a Deployment. Without this policy, a client with the agent's token could get tokens of all ServiceAccounts
-// in namespaces in which the agent creates Secrets, or read Secrets through the agent's own Deployment.
+// in namespaces where the agent creates Secrets, or read Secrets through the agent's own Deployment.
 //
 // The rules compare a request with the agent's permissions, so they work with every role in the chart.
 const policyAgent policyName = "skr-agent-accounts"

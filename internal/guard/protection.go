@@ -61,7 +61,7 @@ func checkCRD(o *unstructured.Unstructured, _ string) string {
 }
 
 // usesAgentName reports whether a CRD uses the name of one of the agent's kinds. If the agent's own CRD were deleted, a
-// CRD with its names could prevent the agent from creating it again.
+// CRD with the same names could prevent the agent from creating its CRD again.
 func usesAgentName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")

@@ -18,9 +18,9 @@ func ContainsData(o *unstructured.Unstructured) bool {
 	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustomGroup(k.Group)
 }
 
-// CanRecreate reports whether the agent can delete an object and create it again. The object's annotation recreate
-// decides. If it is missing, version decides: the value of the same annotation on the module version. An object with
-// data requires its own annotation.
+// CanRecreate reports whether the agent can delete an object and create it again. The object's annotation
+// v1beta2.AnnotationRecreate decides this. If the object does not have the annotation, the parameter version applies,
+// which is the annotation's value on the module version. An object with data requires its own annotation.
 func CanRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if ContainsData(o) {

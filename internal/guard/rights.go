@@ -25,7 +25,8 @@ func (r Permission) String() string {
 	return text
 }
 
-// Plurals returns the plural resource name of a kind, which RBAC rules use. known is false for an unknown kind.
+// Plurals is a function that returns the plural resource name of a kind, as in RBAC rules. The result known is false
+// for an unknown kind.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
 // AccessedObjects lists the objects that the agent accesses to install, maintain and remove a module.

@@ -44,8 +44,8 @@ func findAgentSecret(value any, namespace, agentNamespace string) string {
 	return ""
 }
 
-// referencedSecret returns the name of the agent's Secret that an object's field refers to, or "" for other fields.
-// siblings contains the fields in the same map.
+// referencedSecret returns the name of the agent's Secret that an object's field refers to, or "" for other fields. The
+// parameter siblings contains all fields in the same map.
 func referencedSecret(field string, value any, siblings map[string]any, namespace, agentNamespace string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
@@ -76,8 +76,9 @@ var storageGroups = []string{
 	storageGroup, "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io", "objectstorage.k8s.io",
 }
 
-// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in a
-// volume's specification, in parameters, or in annotations that name the Secret for deleting a volume or snapshot.
+// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver. The
+// reference can be in a volume's specification, in parameters, or in annotations that name the Secret for deleting a
+// volume or snapshot.
 func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	isVolume := k.isAny(volumeKind)

@@ -39,8 +39,8 @@ func sparesAgentCRDs(o *unstructured.Unstructured) bool {
 	})
 }
 
-// hasObjects reports whether each request that the rules select contains an object. A deletion contains none, so
-// object.spec cannot be evaluated.
+// hasObjects reports whether each request that the rules select contains an object. A deletion does not contain an
+// object, so object.spec cannot be evaluated.
 func (in interceptor) hasObjects() bool {
 	return !slices.ContainsFunc(in.allRules(), func(r resourceRule) bool {
 		return len(r.Operations) == 0 || slices.ContainsFunc(r.Operations, func(operation string) bool {

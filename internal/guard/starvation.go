@@ -51,7 +51,8 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// checkTotalShares refuses a module's content if its PriorityLevelConfigurations have more than maxShares in total.
+// checkTotalShares refuses a module's content if its PriorityLevelConfigurations have more than maxShares shares in
+// total.
 func checkTotalShares(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {

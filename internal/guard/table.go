@@ -9,12 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// A rule refuses objects that no module can write, independent of its account's permissions. The agent checks module
-// content, and the admission policies in the Helm chart check requests from tenants and modules' ServiceAccounts. `make
-// generate` writes the policies from the rules.
+// A rule refuses objects that no module can write, regardless of the permissions of the module's account. The agent
+// checks module content, and the admission policies in the Helm chart check requests from tenants and modules'
+// ServiceAccounts. `make generate` writes the policies from the rules.
 type rule struct {
 	name string
-	// contentOnlyReason is the reason why the admission policies do not enforce the complete rule. Empty if they do.
+	// contentOnlyReason is the reason why the admission policies do not enforce the complete rule. It is empty if they
+	// do.
 	contentOnlyReason string
 	// policyOnlyReason is the reason why the agent's check of module content does not enforce the rule.
 	policyOnlyReason string
@@ -74,7 +75,7 @@ func (p protectedKind) requested() string {
 		celText(p.resource))
 }
 
-// celText returns a CEL string.
+// celText returns a text as a CEL string.
 func celText(text string) string { return "'" + text + "'" }
 
 // celList returns a CEL list of strings.
@@ -103,8 +104,8 @@ func agentNames() string {
 	return fmt.Sprintf("(%s([%s].*)?|%s.*)", AgentName, agentNameSeparators, reservedPrefix)
 }
 
-// celExpression replaces <NAME> placeholders in a CEL expression. replacements contains pairs of names and values. Some
-// placeholders, such as <home>, are predefined.
+// celExpression replaces <NAME> placeholders in a CEL expression. The parameter replacements contains pairs of names
+// and values. Some placeholders, such as <home>, are predefined.
 func celExpression(expression string, replacements ...string) string {
 	all := []string{
 		"<home>", celText(v1beta2.RuntimeNamespace),

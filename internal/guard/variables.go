@@ -12,7 +12,7 @@ type policyVariable struct {
 	name, comment, expression string
 }
 
-// namedVariable is the name of the object in the request.
+// namedVariable is a CEL expression for the name of the object in the request.
 const namedVariable = "request.?name.orValue('') != '' ? request.name : " +
 	"oldObject != null ? oldObject.metadata.name : object.metadata.name"
 

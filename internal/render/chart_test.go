@@ -19,7 +19,7 @@ import (
 
 var kubernetes = Capabilities{Version: "v1.36.3", APIVersions: []string{"v1", "apps/v1", "apps/v1/Deployment"}}
 
-// packed returns a packaged chart. files alternates between file names and contents.
+// packed returns a packaged chart. The list files alternates between file names and contents.
 func packed(t testing.TB, files ...string) []byte {
 	var members []member
 	for i := 0; i < len(files); i += 2 {

@@ -42,8 +42,8 @@ type Confined struct {
 	// Command starts the child process, which must only call Child. The agent uses its own executable with a hidden
 	// subcommand.
 	Command []string
-	// CPUTime limits the CPU time for one rendering. Defaults to 30s. The content alone determines the CPU time that a
-	// rendering needs. The elapsed time also depends on other programs.
+	// CPUTime limits the CPU time for one rendering. Defaults to 30s. Unlike the elapsed time, the CPU time depends
+	// only on the content and not on other programs.
 	CPUTime time.Duration
 	// MemoryBytes limits the child's memory. Defaults to 512 MiB.
 	MemoryBytes int64
@@ -136,7 +136,7 @@ func hasUsedUp(child *os.ProcessState, most time.Duration) bool {
 	return child.UserTime()+child.SystemTime() > most*9/10
 }
 
-// describeFailure returns the reason why a child failed. complaint is the child's error output.
+// describeFailure returns the reason why a child failed. The parameter complaint is the child's error output.
 func (c Confined) describeFailure(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)

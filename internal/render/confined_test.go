@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestMain runs as the render process instead of the tests if the binary was started with an argument.
+// TestMain runs the render process instead of the tests if the binary was started with an argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {

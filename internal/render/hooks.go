@@ -43,7 +43,7 @@ type orderedObjects struct{ definitions, before, release, after []placedObject }
 //
 //   - Any other object with install or upgrade hooks becomes an ordinary object.
 //
-//     Source: Helm documentation, Chart Hooks.
+// Source: Helm documentation, Chart Hooks.
 func withoutHooks(objects []placedObject) (orderedObjects, error) {
 	var found orderedObjects
 	for _, o := range objects {
@@ -129,7 +129,7 @@ func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }
 
-// isTest reports whether `helm test` creates an object. Helm 3 does not run Helm 2's hook test-failure.
+// isTest reports whether `helm test` creates the object. Helm 3 does not run Helm 2's hook test-failure.
 func isTest(object *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(hooksIn(object.GetAnnotations()[hookAnnotation]), func(hook string) bool {
 		return hook == "test" || hook == "test-success"

@@ -34,7 +34,8 @@ type Input struct {
 	Release string
 	// Namespace is the release's namespace.
 	Namespace string
-	// CheckKinds refuses content with a kind that CheckInstallable refuses. Agents apply the other objects instead.
+	// CheckKinds makes Render return an error for content with a kind that CheckInstallable refuses. Agents do not set
+	// CheckKinds, so that they can apply the other objects.
 	CheckKinds bool
 	// TestHooks selects a chart's objects with a test hook. Agents do not install these objects, and Render otherwise
 	// omits them. Ignored except for charts.

@@ -50,8 +50,8 @@ func restrictProcess(l limits) error {
 	return unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: l.CPUSeconds, Max: l.CPUSeconds + 1})
 }
 
-// exitAtLimit ends the process with exitCPUTime when it reaches its CPU time limit. Without this exit code, the parent
-// process could mistake the kernel's CPU time limit for a kill for lack of memory, because the kernel's limit and the
+// exitAtLimit ends the process with exitCPUTime when it reaches its CPU time limit. Otherwise, the kernel would kill
+// the process, and the parent process could mistake this for an out-of-memory kill, because the kernel's limit and the
 // recorded time can differ.
 func exitAtLimit() {
 	reached := make(chan os.Signal, 1)

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// overlayOf returns a tar with an overlay. files alternates between file names and contents.
+// overlayOf returns a tar with an overlay. The list files alternates between file names and contents.
 func overlayOf(t testing.TB, files ...string) Input {
 	var members []member
 	for i := 0; i < len(files); i += 2 {

@@ -21,8 +21,8 @@ func renderChart(in Input) ([]placedObject, error) {
 	return found, nil
 }
 
-// unsortedPasses is the number of additional renderings for a chart that uses the functions keys or values. A single
-// additional rendering could have the same order by chance.
+// unsortedPasses is the number of additional renderings for a chart that uses the template functions keys or values. A
+// single additional rendering could have the same order by chance.
 const unsortedPasses = 4
 
 // reproducible renders a chart and returns an error if another rendering could return different objects.

@@ -65,8 +65,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates in text: the whole text as name, and the templates in define actions. It returns
-// nil if the text does not contain actions or is not a valid template.
+// parseTemplate returns the templates in text: the whole text under the given name, and the templates in define actions
+// under their own names. It returns nil if the text does not contain actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -87,7 +87,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
-// walk walks a template's syntax tree and collects its calls and includes.
+// walk collects the calls and includes in a template's syntax tree.
 type walk struct {
 	file string
 	text []byte
@@ -134,7 +134,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command in a pipeline. next contains the following commands.
+// command walks one command in a pipeline. The parameter next contains the following commands.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {

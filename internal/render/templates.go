@@ -69,8 +69,8 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values returns the top-level objects for templates, such as .Values and .Release. layer is the module's config
-// layer.
+// values returns the top-level objects for templates, such as .Values and .Release. The parameter layer is the module's
+// config layer.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	defaults, err := in.configValues(layer, c.Name())
 	if err != nil {

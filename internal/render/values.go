@@ -128,7 +128,7 @@ func checkExpansion(data []byte) error {
 }
 
 // expandedSize returns the approximate size in bytes of a YAML node after its aliases are expanded, or
-// maxExpandedBytes+1 for a larger node. known is a cache of sizes.
+// maxExpandedBytes+1 for a larger node. The map known is a cache of sizes.
 func expandedSize(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Check is a measurement that a runtime's agent repeats after a module has become ready in a promoted version. Set at
-// most one of cel, http, promql and job. If none is set, the agent runs the check with this name from the resource
-// "checks" of the module's OCM component.
+// Check defines a measurement that the agent repeats in a runtime after a module has become ready with a promoted
+// version. Set at most one of cel, http, promql and job. If none is set, the agent runs the check with this name from
+// the resource "checks" of the module's OCM component.
 //
 // +kubebuilder:validation:AtMostOneOf=cel;http;promql;job
 type Check struct {
@@ -59,7 +59,7 @@ type Check struct {
 // CELCheck evaluates an expression over objects. The check succeeds if the expression is true.
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || !(self.kind in ['Secret', 'secret']) || has(self.apiVersion) && self.apiVersion.contains('.')",message="a check cannot read Secrets"
 type CELCheck struct {
-	// APIVersion and Kind select the objects of the variable "objects". Leave them empty if the expression does not use
+	// APIVersion and Kind select the objects in the variable "objects". Leave both empty if the expression does not use
 	// objects. Secrets cannot be selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=253
@@ -154,9 +154,9 @@ type PromQLCheck struct {
 	// +kubebuilder:validation:Pattern:=`^-?[0-9]+(\.[0-9]+)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Min string `json:"min,omitempty"`
-	// MaxIncreasePercent is the maximum increase over the value that the same query returned before the upgrade, in
-	// percent. If this value is missing, a check within max and min is Inconclusive. For a first installation, only max
-	// and min apply. If both are unset, the check is Inconclusive.
+	// MaxIncreasePercent is the maximum increase, in percent, over the value that the same query returned before the
+	// upgrade. If the value before the upgrade is unknown, a measurement within max and min is Inconclusive. For a
+	// first installation, only max and min apply. If both are unset, the measurement is Inconclusive.
 	// +optional
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=100000

@@ -85,16 +85,17 @@ type TrainChannel struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Name string `json:"name"`
-	// After is the minimum time, such as 168h, during which at least minRuntimes runtimes in the channel run the version.
-	// The time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has succeeded. It
-	// pauses while fewer runtimes are ready with the version.
+	// After is the time, such as 168h, that at least minRuntimes runtimes in the channel must run the version before
+	// its promotion. The time begins when the channel has the version or, with a RolloutPolicy, when the Rollout has
+	// succeeded. It pauses while fewer than minRuntimes runtimes are ready with the version.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
 	// +kubebuilder:validation:Type:=string
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	After *metav1.Duration `json:"after,omitempty"`
-	// MinRuntimes is the number of runtimes in the channel that must report the version as ready, for the time in after.
+	// MinRuntimes is the minimum number of runtimes in the channel that must report the version as ready for the time
+	// in after.
 	// +kubebuilder:default:=1
 	// +kubebuilder:validation:Minimum:=1
 	MinRuntimes int32 `json:"minRuntimes,omitempty"`
@@ -105,8 +106,8 @@ type TrainChannel struct {
 	// +kubebuilder:validation:Minimum:=0
 	// +kubebuilder:validation:Maximum:=99
 	MaxFailurePercent int32 `json:"maxFailurePercent,omitempty"`
-	// FailuresBelowPercent is like maxFailurePercent, but the percentage must be less than this value: with 5, a version
-	// with 5% failed runtimes is not promoted. If this field is set, maxFailurePercent has no effect.
+	// FailuresBelowPercent is like maxFailurePercent, but the percentage must be less than this value: with 5, a
+	// version with 5% failed runtimes is not promoted. If this field is set, maxFailurePercent has no effect.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
@@ -139,7 +140,7 @@ type PromotionCalendar struct {
 // +kubebuilder:validation:Enum=Mon;Tue;Wed;Thu;Fri;Sat;Sun
 type Weekday string
 
-// Freeze is a period without promotions. Its times are local times of the calendar's time zone.
+// Freeze is a period without promotions. Its start and end are local times in the calendar's time zone.
 //
 // +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be after from"
 // +kubebuilder:validation:XValidation:rule="self.until != self.from + ':00'",message="until must be after from"
@@ -166,13 +167,13 @@ type PromotionPolicyStatus struct {
 	// ObservedGeneration is the spec generation that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions contains condition Ready. It is True while the policy is in effect, and False if the policy cannot be
-	// evaluated or a promotion failed.
+	// Conditions contains the condition Ready. It is True while the policy is in effect, and False if the policy cannot
+	// be evaluated or a promotion failed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// LastPromotion is when the publisher last promoted a version for this policy.
+	// LastPromotion is the time when the publisher last promoted a version for this policy.
 	// +optional
 	LastPromotion *metav1.Time `json:"lastPromotion,omitempty"`
 	// Modules lists the selected modules with their versions, sorted by name.
@@ -190,14 +191,14 @@ type ModuleTrain struct {
 	// +listType=map
 	// +listMapKey=channel
 	Versions []TrainVersion `json:"versions,omitempty"`
-	// Rejected lists the module's latest versions that were rolled back in any channel, at most 20. It includes
-	// versions that other policies rejected. The policy does not promote them.
+	// Rejected lists the module's latest versions that were rolled back in any channel, at most 20. The list includes
+	// versions that other policies rejected. The policy does not promote the versions in the list.
 	// +optional
 	// +listType=map
 	// +listMapKey=version
 	Rejected []RejectedVersion `json:"rejected,omitempty"`
-	// Removed lists the last version of each channel whose entry in the ModuleReleaseMeta was removed, at most 20. If
-	// the channel gets an older version later, this version is rejected.
+	// Removed lists the last versions of channels whose entry in the ModuleReleaseMeta was removed, at most 20. If such
+	// a channel gets an older version later, its last version in this list is rejected.
 	// +optional
 	// +listType=map
 	// +listMapKey=channel
@@ -208,14 +209,15 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the time from which the channel's duration "after" counts: the time when the channel got the version or,
-	// with a RolloutPolicy, when the version's Rollout in the channel succeeded.
+	// Since is the start of the channel's duration "after": the time when the channel got the version or, with a
+	// RolloutPolicy, when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
-	// ReadySince replaces since as the beginning of the duration "after" if fewer than minRuntimes runtimes were ready
-	// for some time after since. Each such period moves readySince forward.
+	// ReadySince replaces since as the start of the duration "after" if fewer than minRuntimes runtimes were ready for
+	// some time after since. Each such period moves readySince forward by its length.
 	// +optional
 	ReadySince *metav1.Time `json:"readySince,omitempty"`
-	// PausedAt is the time from which fewer than minRuntimes runtimes are ready. Unset while enough runtimes are ready.
+	// PausedAt is the start of the current period with fewer than minRuntimes ready runtimes. Unset while enough
+	// runtimes are ready.
 	// +optional
 	PausedAt *metav1.Time `json:"pausedAt,omitempty"`
 	// Reason is the most important reason why the version is not in the next channel.
@@ -223,7 +225,7 @@ type TrainVersion struct {
 	// Message lists all reasons why the version is not in the next channel.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Arrival is when the promotion to the next channel is expected. Unset if it is unknown.
+	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.
 	// +optional
 	Arrival *metav1.Time `json:"arrival,omitempty"`
 	// Ready and Failed are the numbers of runtimes in the channel that reported the version as ready and as failed. The
@@ -234,7 +236,7 @@ type TrainVersion struct {
 	Failed int32 `json:"failed,omitempty"`
 }
 
-// RemovedVersion is the last version of a channel that has no version now.
+// RemovedVersion is the last version of a channel that no longer has a version.
 type RemovedVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
@@ -295,7 +297,7 @@ const (
 	WaitDue WaitReason = "Due"
 )
 
-// Reasons for a PromotionPolicy's condition Ready, and for Events on it.
+// Reasons for the condition Ready of PromotionPolicies, and for Events about promotions.
 const (
 	// PolicyEvaluated means that the policy is in effect.
 	PolicyEvaluated = "Evaluated"
@@ -304,7 +306,7 @@ const (
 	// PolicyInvalid means that a field of the spec is invalid. The publisher does not promote versions. The message
 	// contains the field.
 	PolicyInvalid = "Invalid"
-	// PolicyPromotionFailed means that the publisher failed to edit a ModuleReleaseMeta. It retries.
+	// PolicyPromotionFailed means that the publisher failed to edit a ModuleReleaseMeta. The publisher retries.
 	PolicyPromotionFailed = "PromotionFailed"
 	// PolicyVersionPromoted is an Event on the policy and the ModuleReleaseMeta: the publisher promoted a version.
 	PolicyVersionPromoted = "VersionPromoted"

@@ -27,15 +27,15 @@ const (
 	// offline.
 	ReasonOfflineAfterTooShort = "OfflineAfterTooShort"
 
-	// ReasonRolloutRefused is a Warning on a RolloutPolicy: a Rollout cannot be created, because the policy is invalid or
-	// the API server refuses the Rollout. All runtimes keep their version until the cause is corrected.
+	// ReasonRolloutRefused is a Warning on a RolloutPolicy: a Rollout cannot be created, because the policy is invalid
+	// or the API server refuses the Rollout. All runtimes keep their version until the cause is corrected.
 	ReasonRolloutRefused = "RolloutRefused"
 	// ReasonRolloutProgressing means that the Rollout continues after it was Paused or Waiting.
 	ReasonRolloutProgressing = rolloutReasonPrefix + string(RolloutProgressing)
 	// ReasonRolloutPaused means that the Rollout is paused because of its spec.paused.
 	ReasonRolloutPaused = rolloutReasonPrefix + string(RolloutPaused)
-	// ReasonRolloutWaiting means that the Rollout waits for approval or until its spec is corrected. The message
-	// contains the required action.
+	// ReasonRolloutWaiting means that the Rollout waits for approval or for a corrected spec. The message contains the
+	// required action.
 	ReasonRolloutWaiting = rolloutReasonPrefix + string(RolloutWaiting)
 	// ReasonRolloutStopped is the reason for a Warning Event: failures or an abort stopped the Rollout. Runtimes keep
 	// their version.

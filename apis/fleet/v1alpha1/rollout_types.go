@@ -5,8 +5,8 @@ import (
 )
 
 // Rollout is one promotion of a module in a channel, which reaches the fleet in waves. The publisher creates Rollouts.
-// Operators control a Rollout with the fields paused, approvedWaves, abort, undo and retry. Deleting the latest Rollout
-// restarts the promotion.
+// Operators control a Rollout with the fields paused, approvedWaves, approvedDeferredWaves, abort, undo and retry.
+// Deleting the latest Rollout restarts the promotion.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -52,17 +52,18 @@ type RolloutSpec struct {
 	// Policy is the name of the RolloutPolicy.
 	Policy string `json:"policy"`
 	Module string `json:"module"`
-	// Channel is empty in a Rollout that removes a module that was mandatory.
+	// Channel is the channel of the promotion. It is empty if the Rollout removes a formerly mandatory module.
 	Channel string `json:"channel"`
-	// Revision is the ordinal number of this promotion among all of the module's promotions in the channel.
+	// Revision numbers the module's promotions in the channel, starting with 1.
 	Revision int64 `json:"revision"`
-	// From is the version to which a rollback returns the runtimes: the last version before this rollout that is known
-	// to be good. To is the promoted version, or "removed" in a Rollout that removes the module from its runtimes.
+	// From is the version that runtimes get after a rollback: the last version before this rollout that is known to be
+	// good. To is the promoted version, or "removed" in a Rollout that removes the module from its runtimes.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
-	// FromUnproven is true if the publisher knew no earlier rollout of the module in the channel, and the runtimes had
-	// different versions. From is then their most common version. Runtimes with an older version keep it until the
-	// rollout updates them. Otherwise, they get From at once.
+	// FromUnproven is true if no known rollout has proven the version in from, and the runtimes had different versions
+	// before the first rollout. In that case, from is the most common of these versions, and a runtime with an older
+	// version keeps that version until the rollout updates it. If fromUnproven is false, such a runtime gets the
+	// version in from at once.
 	// +optional
 	FromUnproven bool `json:"fromUnproven,omitempty"`
 	// +kubebuilder:validation:MinLength:=1
@@ -71,22 +72,22 @@ type RolloutSpec struct {
 	// Paused stops updates to further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the waves, by name, that an operator approved. A wave waits for approval if its policy
+	// ApprovedWaves lists the names of the waves that an operator approved. A wave waits for approval if its policy
 	// requires one, if no runtime has proven the version yet, or if the wave's checks are not Passed. If the policy
-	// requires the approval, the wave's checks must be Passed in addition to the approval.
+	// requires the approval, the wave's checks must also be Passed.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
-	// ApprovedDeferredWaves lists the waves, by name, that an operator approved although more runtimes than maxDeferred
-	// are deferred. The other conditions of these waves still apply: at least one runtime must be updated.
+	// ApprovedDeferredWaves lists the names of the waves that an operator approved although more runtimes are deferred
+	// than maxDeferred allows. The other conditions of these waves still apply: at least one runtime must be updated.
 	// +optional
 	// +listType=set
 	ApprovedDeferredWaves []string `json:"approvedDeferredWaves,omitempty"`
 	// Abort stops the rollout permanently. Runtimes that have the version keep it.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
-	// Undo returns every runtime that the rollout updated to the runtime's last good version, even after the rollout
-	// succeeded.
+	// Undo rolls back every runtime that the rollout updated, even after the rollout succeeded. Each of these runtimes
+	// returns to its last good version.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
 	// Retry makes the publisher create another Rollout for the same version once this Rollout is Stopped or RolledBack,
@@ -120,9 +121,10 @@ type RolloutStatus struct {
 	// Waves is the status of each wave, in spec order.
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
-	// Total is the number of runtimes in the rollout. Updated counts runtimes that are ready with the version, Failed
-	// counts failed runtimes, and Deferred counts offline runtimes. Reverted counts runtimes that were rolled back to
-	// their last good version; a rollback does not change Failed.
+	// Total is the number of runtimes in the rollout. Updated counts runtimes that are ready with the version, and
+	// Failed counts failed runtimes. Deferred counts runtimes that are offline, wait for their maintenance window, or
+	// cannot get the version. Reverted counts runtimes that were rolled back to their last good version; a rollback
+	// does not change Failed.
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -176,20 +178,20 @@ type WaveStatus struct {
 	Total int32 `json:"total,omitempty"`
 	// +optional
 	Updated int32 `json:"updated,omitempty"`
-	// InFlight is the number of runtimes whose bundle contains the version but which have not reported an outcome.
+	// InFlight is the number of runtimes with the version in their bundle that have not reported an outcome yet.
 	// +optional
 	InFlight int32 `json:"inFlight,omitempty"`
 	// +optional
 	Failed int32 `json:"failed,omitempty"`
 	// +optional
 	Deferred int32 `json:"deferred,omitempty"`
-	// WaitsForDeferred is true while the wave waits only because more runtimes than maxDeferred are deferred. The wave
-	// continues if fewer runtimes are deferred, or if spec.approvedDeferredWaves contains the wave.
+	// WaitsForDeferred is true while the wave waits only because more runtimes are deferred than maxDeferred allows.
+	// The wave continues once fewer runtimes are deferred, or once spec.approvedDeferredWaves contains the wave.
 	// +optional
 	WaitsForDeferred bool `json:"waitsForDeferred,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// ReadyAt is when enough runtimes in the wave were ready and the soak time began.
+	// ReadyAt is the time when enough runtimes in the wave were ready and the soak time began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
 	// ProvenAt is the time when the wave was proven and the next wave could start.
@@ -199,8 +201,9 @@ type WaveStatus struct {
 	// Kymas' status does not contain the version yet. The list has at most 500 entries.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
-	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent and are updated after the wave's other
-	// runtimes. The publisher could not publish to them for longer than offlineAfter, or could not resolve their version.
+	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent and are updated after the wave's
+	// other runtimes. Either the publisher could not publish to them for longer than offlineAfter, or it could not
+	// resolve their version.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
 	// Checks summarizes the results of each of the wave's checks, in policy order. A rollback does not change these
@@ -221,16 +224,16 @@ type CheckSummary struct {
 	// +optional
 	Inconclusive int32 `json:"inconclusive,omitempty"`
 	// Median is the median of the measured values. MedianBefore is the median of the values before the upgrade. Both
-	// are empty if no values exist. Until the wave is proven, a value is from the time at which the check's result
-	// changed. After that, it is from the last report before the wave was proven. A Failed check keeps the value that
-	// caused the failure.
+	// are empty if no values exist. Until the wave is proven, a runtime's value is from the time when the check's
+	// result last changed. After that, the value is from the last report before the wave was proven. A Failed check
+	// keeps the value that caused the failure.
 	// +optional
 	Median string `json:"median,omitempty"`
 	// +optional
 	MedianBefore string `json:"medianBefore,omitempty"`
 	// Worst is the highest value, or the lowest value if the check has only min. If the check failed in runtimes, only
-	// the values of these runtimes count. WorstRuntime is the runtime with this value. WorstBefore is the value in this
-	// runtime before the upgrade.
+	// the values of these runtimes count. WorstRuntime is the runtime with the value in worst. WorstBefore is this
+	// runtime's value before the upgrade.
 	// +optional
 	Worst string `json:"worst,omitempty"`
 	// +optional
@@ -266,7 +269,7 @@ const (
 	RolloutProgressing RolloutState = "Progressing"
 	// RolloutPaused means that spec.paused is set, so no further runtime is updated.
 	RolloutPaused RolloutState = "Paused"
-	// RolloutWaiting means that the rollout waits for approval or until its spec is corrected.
+	// RolloutWaiting means that the rollout waits for approval or for a corrected spec.
 	RolloutWaiting RolloutState = "Waiting"
 	// RolloutStopped means that failures or spec.abort ended the rollout. Runtimes keep their version.
 	RolloutStopped RolloutState = "Stopped"

@@ -79,13 +79,13 @@ type Wave struct {
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// Percent is a percentage of all runtimes that follow the channel, rounded up; 100 selects all remaining runtimes.
-	// Runtimes are selected by a hash of policy and runtime, so each of the policy's rollouts starts with the same
-	// runtimes.
+	// A hash of the policy's name and the runtime ID selects the runtimes, so each of the policy's rollouts starts with
+	// the same runtimes.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	Percent *int32 `json:"percent,omitempty"`
-	// Count is the number of runtimes in the wave. They are selected by the same hash as for field percent.
+	// Count is the number of runtimes in the wave. The same hash as for percent selects them.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
@@ -95,7 +95,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is how long the publisher watches a ready wave before it starts the next wave.
+	// Soak is the time that the publisher watches a ready wave before it starts the next wave.
 	// +optional
 	// +kubebuilder:validation:Type:=string
 	// +kubebuilder:validation:MaxLength:=20
@@ -108,25 +108,24 @@ type Wave struct {
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
 	// MaxFailures is the maximum number of failed runtimes in the wave: a number, or a percentage of the wave, rounded
-	// down. Defaults to 0 for a wave of fewer than 10 runtimes. For larger waves, defaults to 1%, but at least 1.
+	// down. Defaults to 0 for a wave of fewer than 10 runtimes, and to 1%, but at least 1, for a larger wave.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
 	// MaxDeferred is the maximum number of deferred runtimes when the next wave starts: a number, or a percentage of
-	// the wave, rounded down. Defaults to 25%. A runtime is deferred if it is offline, waits for its maintenance window,
-	// or cannot get the version. The rollout waits while more runtimes are deferred.
+	// the wave, rounded down. Defaults to 25%. A runtime is deferred if it is offline, waits for its maintenance
+	// window, or cannot get the version. The rollout waits while more runtimes are deferred.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`
-	// Deadline is the time within which a runtime must become ready after a bundle with the version was published to
-	// it.
+	// Deadline is the time within which a runtime must become ready after a bundle with the version is published to it.
 	// +kubebuilder:default:="30m"
 	// +kubebuilder:validation:Type:=string
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Deadline metav1.Duration `json:"deadline,omitzero"`
 	// AllowEmpty skips the wave while it has no runtimes. By default, the rollout waits for a runtime or for approval,
-	// because an empty wave does not prove the version. If Approval is set, only AllowEmpty skips the wave.
+	// because an empty wave does not prove the version. If approval is set, an approval does not skip the empty wave.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.
@@ -151,8 +150,8 @@ type Wave struct {
 // +kubebuilder:validation:Enum=Stop;Rollback
 type OnFailure string
 
-// With Stop, every runtime keeps its current version. Rollback returns every runtime that the rollout updated to the
-// runtime's last good version.
+// OnFailureStop means that every runtime keeps its current version. OnFailureRollback means that every runtime that the
+// rollout updated returns to its last good version.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureRollback OnFailure = "Rollback"
@@ -162,7 +161,8 @@ const (
 // +kubebuilder:validation:Enum=Error;Warning;NotReady
 type Symptom string
 
-// Error and Warning are module states. NotReady means that the module is not Ready after the deadline.
+// SymptomError and SymptomWarning are module states. SymptomNotReady means that the module is not Ready after the
+// deadline.
 const (
 	SymptomError    Symptom = "Error"
 	SymptomWarning  Symptom = "Warning"

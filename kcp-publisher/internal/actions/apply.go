@@ -18,9 +18,9 @@ import (
 
 const component = "kcp-publisher"
 
-// Action is a change to an object by an operator.
+// Action is an operator's change to an object.
 type Action[T any] struct {
-	// Reason is the reason for the Event that records the action.
+	// Reason is the reason of the Event that records the action.
 	Reason string
 	// Change modifies the object in memory and returns the effect, such as "is paused". It returns an error if the
 	// object's state does not allow the action.
@@ -29,16 +29,16 @@ type Action[T any] struct {
 
 // Result is the result of a successful action.
 type Result struct {
-	// Effect is the result of Change. It completes a sentence that starts with the object's name, such as "rollout keda-1
-	// is paused".
+	// Effect is the text that Change returned. It completes a sentence that starts with the object's name, such as
+	// "rollout keda-1 is paused".
 	Effect string
 	// Unrecorded is the error from creating the Event after a successful action, or nil.
 	Unrecorded error
 }
 
 // Apply reads an object, applies the action, patches the object and creates an Event. If the action does not change the
-// object, Apply neither patches the object nor creates an Event. by is the user name in the Event, or empty. Apply
-// retries after a conflict.
+// object, Apply neither patches the object nor creates an Event. The Event's message names the user in by, if by is not
+// empty. Apply retries after a conflict.
 func Apply[T any, P interface {
 	*T
 	client.Object

@@ -17,7 +17,7 @@ var ErrNoApproval = errors.New("does not wait for approval")
 // Rollout is an action on a Rollout.
 type Rollout = Action[v1alpha1.Rollout]
 
-// Pause pauses or resumes a rollout.
+// Pause returns the action that pauses a rollout, or resumes the rollout if paused is false.
 func Pause(paused bool) Rollout {
 	reason := "Resumed"
 	if paused {
@@ -38,8 +38,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// WaitingWaves returns the names of the waves that an operator can approve: unapproved waves whose spec requires an
-// approval, and waves that already wait for an approval.
+// WaitingWaves returns the names of the waves that an operator can approve: unapproved waves that require an approval,
+// and waves that already wait for one.
 func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
@@ -95,8 +95,8 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. Undo returns an error if
-// one of them is newer than this rollout and has the same module and channel.
+// Undo rolls back every runtime that the rollout updated. The parameter all lists the existing rollouts. The action
+// fails if one of them is newer and has the same module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {
@@ -116,8 +116,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 	}}
 }
 
-// Retry repeats a rollout that was stopped or rolled back. all contains the existing rollouts. Retry returns an error
-// if one of them is newer than this rollout and has the same module and channel.
+// Retry repeats a rollout that was stopped or rolled back. The parameter all lists the existing rollouts. The action
+// fails if one of them is newer and has the same module and channel.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {

@@ -19,7 +19,7 @@ type Runtime = Action[v1beta2.Kyma]
 // MaxReasonBytes limits the reason for suspending a runtime.
 const MaxReasonBytes = 1 << 10
 
-// Suspend stops publishing to a runtime. reason can be empty.
+// Suspend stops publishing to a runtime. The reason can be empty.
 func Suspend(reason string) Runtime {
 	return Runtime{"Suspended", func(kyma *v1beta2.Kyma) (string, error) {
 		switch {
@@ -96,7 +96,7 @@ func RunChecks(run bundle.CheckRun) Runtime {
 	}}
 }
 
-// EndCheckRun removes RunChecks's request with this ID from the Kyma.
+// EndCheckRun removes the request with this ID that RunChecks added to the Kyma.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])

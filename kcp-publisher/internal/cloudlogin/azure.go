@@ -21,8 +21,8 @@ type azureLibrary struct {
 	client *http.Client
 }
 
-// NewDefaultAzureCredentialWithoutShellOut returns credentials for the first configured identity: from environment
-// variables, workload identity, or the machine.
+// NewDefaultAzureCredentialWithoutShellOut returns credentials for the first identity that is configured: environment
+// variables, a workload identity, or the machine's managed identity.
 func (a azureLibrary) NewDefaultAzureCredentialWithoutShellOut(
 	*azidentity.DefaultAzureCredentialOptions,
 ) (azcore.TokenCredential, error) {
@@ -49,7 +49,7 @@ func (a azureLibrary) NewDefaultAzureCredentialWithoutShellOut(
 }
 
 // ExchangeAADAccessTokenForACRRefreshToken returns the registry's refresh token. It returns an error for a token
-// without an expiry, because pkg/auth would panic.
+// without an expiry, because pkg/auth would panic on such a token.
 func (a azureLibrary) ExchangeAADAccessTokenForACRRefreshToken(
 	ctx context.Context, _ *azcontainerregistry.AuthenticationClient,
 	grant azcontainerregistry.PostContentSchemaGrantType, service string,

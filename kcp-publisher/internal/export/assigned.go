@@ -24,8 +24,8 @@ const assignedReads = 16
 
 // AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in each runtime's
 // latest bundle at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes reads a
-// runtime's bundles one by one, starting with the newest. The lists omit a runtime if its bundles could not be read
-// back to the earliest time. unread contains these runtimes.
+// runtime's bundles one by one, starting with the newest. If it cannot read a runtime's bundles back to the earliest
+// time, it omits the runtime from the lists and adds it to unread.
 func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
@@ -60,8 +60,9 @@ func AssignedRuntimes(
 	return at, unread, nil
 }
 
-// RuntimesWithoutKyma returns the runtimes that have a repository for bundles in the registry, but are not in known. It
-// returns an error if the registry does not list its repositories.
+// RuntimesWithoutKyma returns the runtimes that have a repository for bundles in the registry, but no Kyma. The
+// parameter known lists the runtimes with a Kyma. RuntimesWithoutKyma returns an error if the registry does not list
+// its repositories.
 func RuntimesWithoutKyma(ctx context.Context, options Options, known []string) ([]string, error) {
 	names, err := store.Repositories(ctx, options.Place)
 	if err != nil {

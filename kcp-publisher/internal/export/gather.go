@@ -34,8 +34,8 @@ type Options struct {
 	// Rendering finds the images that a module uses but its component does not list. If it is nil, these images are
 	// omitted.
 	Rendering Rendering
-	// MaxRenderings limits the concurrent calls of Rendering, because each call needs up to 512 MiB of memory. Defaults
-	// to 4.
+	// MaxRenderings limits the concurrent calls of Rendering, because each call needs up to 512 MiB of memory. The
+	// default is 4.
 	MaxRenderings int
 	// UsedCache caches the images that Rendering finds.
 	UsedCache UsedCache
@@ -268,8 +268,8 @@ func (g *gatherer) addModule(
 	return needs, nil
 }
 
-// addImage adds an image's blobs. configured is true if an operator configured the image, and false if a module uses
-// it.
+// addImage adds an image's blobs. The parameter configured is true if an operator configured the image, and false if a
+// module uses the image.
 func (g *gatherer) addImage(
 	ctx context.Context, needs []blobNeed, runtime, reference string, configured bool,
 ) ([]blobNeed, error) {

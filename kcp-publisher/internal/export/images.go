@@ -32,8 +32,8 @@ type foundImage struct {
 	needs []blobNeed
 }
 
-// find returns an image's blobs. configured is true if an operator configured the image, and false if a module uses it.
-// Modules are not trusted, so find does not connect to internal addresses for their images.
+// find returns an image's blobs. The parameter configured is true if an operator configured the image, and false if a
+// module uses the image. Modules are not trusted, so find does not connect to internal addresses for their images.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -186,8 +186,9 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 }
 
 // signList returns an image list's signed manifest. If the registry already contains a signed manifest for the same
-// list, signList returns it, so that a repeated export has the same bytes. If a different list was signed after that
-// manifest, signList signs a new manifest, because an import would refuse the old manifest's lower sequence number.
+// list, signList returns this manifest, so that a repeated export has the same bytes. If a different list was signed
+// after that manifest, signList signs a new manifest, because an import would refuse the old manifest's lower sequence
+// number.
 func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {

@@ -134,8 +134,8 @@ func (g *gatherer) renderAll(
 	_ = group.Wait() // ignore the error, which is always nil
 }
 
-// renderedVersions returns the Kubernetes versions with which a module is rendered: the version in the options, the
-// versions of the runtimes with the module, or the version in the report of r.
+// renderedVersions returns the Kubernetes versions to render a module for: the version in the options, otherwise the
+// versions of all runtimes with the module, otherwise the version in r's report.
 func (g *gatherer) renderedVersions(
 	ctx context.Context, r *inventory.Runtime, reported []string,
 ) (versions []string, err error) {

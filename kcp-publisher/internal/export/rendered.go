@@ -19,13 +19,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Rendering returns the references of the images that a module uses.
+// Rendering is a function that returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 
 const maxUsedImages = 1000
 
-// usedImages caches the images that rendered modules use, by a digest of the renderer's input. Most modules have the
-// same input in many runtimes. usedImages is safe for concurrent use.
+// usedImages caches the images that rendered modules use. The keys are digests of the renderer's input, because most
+// modules have the same input in many runtimes. usedImages is safe for concurrent use.
 type usedImages struct {
 	mu    sync.Mutex // guards known
 	known map[digest.Digest]renderResult

@@ -1,4 +1,4 @@
-// Package export selects the content for an air-gap file for several runtimes. It omits blobs that the runtimes already
+// Package export selects the content of an air-gap file for several runtimes. It omits blobs that the runtimes already
 // have. It only reads from registries, with one exception: it pushes the signed image list, so that a repeated export
 // has the same bytes.
 package export
@@ -76,8 +76,8 @@ type blobPlace struct {
 
 func (n blobNeed) place() blobPlace { return blobPlace{n.repository, n.item.Descriptor.Digest} }
 
-// selectBlobs returns the blobs that at least one runtime needs and does not have. known maps each runtime to the blobs
-// that it has. A blob that several runtimes need is counted once.
+// selectBlobs returns the blobs that at least one runtime needs and does not have. The parameter known contains the
+// blobs that each runtime has. A blob that several runtimes need is counted once.
 func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

@@ -166,8 +166,8 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 	return &Change{folder: f, root: root, draft: draft, files: &fileSet{folder: f}}, nil
 }
 
-// Release adds a release key for components whose names start with a prefix. public is the path of the public key's
-// file.
+// Release adds a release key for components whose names start with a prefix. The parameter public is the path of the
+// public key's file.
 func (c *Change) Release(prefix, public string, threshold int) error {
 	data, err := os.ReadFile(public)
 	if err != nil {
@@ -195,5 +195,5 @@ func (c *Change) Floor(component, version string) error {
 	return nil
 }
 
-// Epoch starts a new epoch, in which bundle sequences start again.
+// Epoch starts a new epoch. In the new epoch, bundle sequences start again.
 func (c *Change) Epoch() { c.draft.SetEpoch(c.root.Epoch + 1) }

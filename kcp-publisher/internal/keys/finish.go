@@ -20,7 +20,7 @@ func (f Folder) RootKeyFiles() []string {
 }
 
 // Finish signs the new version with these root keys. If the version then has enough signatures, it takes effect.
-// Otherwise, Finish writes a draft file, to which the other root keys' holders must add their signatures.
+// Otherwise, Finish writes a draft file that the holders of the other root keys must sign.
 func (c *Change) Finish(rootKeys []string) (made []WrittenFile, err error) {
 	err = c.folder.WithLock(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
@@ -78,8 +78,8 @@ func missesSignatures(data []byte, err error) bool {
 	return broken == nil && trust.IsUnderSigned(err)
 }
 
-// activate writes the next root of trust version. Its new keys, which are in files with the suffix .next, replace the
-// current ones.
+// activate writes the next root of trust version. The version's new keys, which are in files with the suffix .next,
+// replace the current ones.
 func (f Folder) activate(files *fileSet, current, root trust.Root) ([]WrittenFile, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(historyFile(version.Version)); {

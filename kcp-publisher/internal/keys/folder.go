@@ -44,8 +44,8 @@ type Folder struct {
 	// Passphrase encrypts new key files and decrypts existing ones. It is nil if key files are not encrypted.
 	Passphrase []byte
 
-	// exclusive is true if the caller has locked the folder. step is called before each step in a change. Only tests
-	// set step.
+	// exclusive is true if the caller has locked the folder. The function step is called before each step in a change.
+	// Only tests set it.
 	exclusive bool
 	step      func(string)
 }
@@ -188,8 +188,8 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// newKey generates a key and returns it with its file's content. The content is encrypted if secret is true and a
-// passphrase is configured.
+// newKey generates a key, and returns the key and the content of its file. The content is encrypted if secret is true
+// and a passphrase is configured.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {

@@ -13,14 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// A change's files are written atomically, even if the program or the machine crashes:
+// stagingFolder contains the files of a change that is in effect, until the files are moved to their final paths. A
+// change's files are written atomically, even if the program or the machine crashes:
 //
-// 1. every file is written into the folder staged+".tmp" and synchronized with the disk,
-// 2. that folder is renamed to staged, which makes the change effective,
-// 3. the files are moved from staged to their final paths.
+//  1. Every file is written into the folder stagingFolder+".tmp" and synchronized with the disk.
+//  2. That folder is renamed to stagingFolder, which makes the change effective.
+//  3. The files are moved from stagingFolder to their final paths.
 //
-// A change that is interrupted before step 2 has no effect. After step 2, readers read staged files instead of those at
-// the final paths. If step 3 was interrupted, the next change completes it.
+// A change that is interrupted before step 2 has no effect. After step 2, readers read files in stagingFolder instead
+// of those at the final paths. If step 3 is interrupted, the next change completes it.
 const stagingFolder = ".staged"
 
 // File is a file to write to the folder.
@@ -52,7 +53,7 @@ func (f Folder) Write(files []File) ([]WrittenFile, error) {
 	return made, nil
 }
 
-// commit performs steps 1 and 2 for a change. After it returns, readers use the new files.
+// commit performs steps 1 and 2 of a change: see stagingFolder. After commit returns, readers use the new files.
 func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	making := f.path(stagingFolder + ".tmp")
 	f.reached("remove an interrupted change")
@@ -78,7 +79,7 @@ func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	return made, os.Rename(making, f.path(stagingFolder))
 }
 
-// finishStaged performs step 3 for a change: it moves the staged files to their final paths. It also removes obsolete
+// finishStaged performs step 3 of a change: it moves the staged files to their final paths. It also removes obsolete
 // .next files and drafts.
 func (f Folder) finishStaged() error {
 	entries, err := os.ReadDir(f.path(stagingFolder))

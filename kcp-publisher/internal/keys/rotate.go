@@ -16,8 +16,8 @@ import (
 )
 
 // Rotate adds a new key to a role and revokes the keys that earlier rotations replaced. Agents accept the current key
-// until the next rotation. If dropOld is true, Rotate also revokes the current key. public is the path of a file with
-// the new public key, or a KMS reference. If public is empty, Rotate generates a key.
+// until the next rotation. If dropOld is true, Rotate also revokes the current key. The parameter public is the path of
+// a file with the new public key, or a KMS reference. If public is empty, Rotate generates a key.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -93,7 +93,7 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 	return thumbprint
 }
 
-// RotateRoot replaces the root key with the thumbprint old. If old is empty, it replaces the only root key.
+// RotateRoot replaces the root key whose thumbprint is old. If old is empty, it replaces the only root key.
 func (c *Change) RotateRoot(old string) error {
 	signers, _ := c.root.Signers()
 	if old == "" && len(signers) == 1 {

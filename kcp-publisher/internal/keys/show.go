@@ -20,7 +20,7 @@ const (
 	InUse State = "InUse"
 	// Next means that the key will be used for signing as soon as enough root keys have signed the new root of trust.
 	Next State = "Next"
-	// Accepted means that the key is not used for signing anymore, but agents still accept its signatures.
+	// Accepted means that the key is no longer used for signing, but agents still accept its signatures.
 	Accepted State = "Accepted"
 	// NotListed means that the root of trust does not list the key, so agents refuse its signatures.
 	NotListed State = "NotListed"
@@ -155,7 +155,7 @@ func (e *UnknownKeyError) Error() string {
 		lines.String())
 }
 
-// Find returns the thumbprint of a key in any root version. name is the key's complete thumbprint or ID.
+// Find returns the thumbprint of a key in any root version. The parameter name is the key's complete thumbprint or ID.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

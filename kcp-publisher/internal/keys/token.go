@@ -18,8 +18,7 @@ import (
 // the previous secret, one hexadecimal secret per line.
 const maxTokenSecrets = 2
 
-// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived. The current secret
-// comes first.
+// TokenSecrets reads the secrets for deriving enrollment tokens and registry passwords. The current secret comes first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
 	if errors.Is(err, os.ErrNotExist) {

@@ -104,7 +104,7 @@ func (f *checkModuleFlags) selectChecks(module string, shipped []fleet.Check) ([
 	}), nil
 }
 
-// readChecks reads a module's checks. argument is the path of a file, or a component version as NAME:VERSION.
+// readChecks reads a module's checks. The argument is the path of a file, or a component version as NAME:VERSION.
 func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)

@@ -44,7 +44,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withComponent reads the component version NAME:VERSION and passes it to do.
+// withComponent reads the component version NAME:VERSION and passes it to run.
 func (c *componentCommand) withComponent(
 	cmd *cobra.Command, name string,
 	run func(context.Context, *flagset.OpenedComponents, *store.Registries, component.Component) error,

@@ -215,15 +215,16 @@ func (f *createFlags) assemble(
 	return c, row, c.Sign(f.signature, key)
 }
 
-// capabilities returns the capabilities of the runtimes according to the flags.
+// capabilities returns the cluster capabilities for rendering: the usual ones, changed by --kube-version and extended
+// by --api-versions.
 func (f *createFlags) capabilities() render.Capabilities {
 	usual := render.UsualCapabilities(f.kubeVersion)
 	usual.APIVersions = slices.Concat(usual.APIVersions, f.apiVersions)
 	return usual
 }
 
-// refusal returns the error for content that agents or API servers would refuse. For a chart, the decision can depend
-// on the agent's cluster.
+// refusal returns the error for content that agents or API servers would refuse. For a chart, the error includes the
+// assumed capabilities, because agents in other clusters might accept the content.
 func (f *createFlags) refusal(files assemble.Files, err error) error {
 	if errors.Is(err, render.ErrNotRun) {
 		return fmt.Errorf("--from %s: the content was not checked: %w", f.from, err)
@@ -342,7 +343,8 @@ func (f *createFlags) moduleTemplate(name, version string, files assemble.Files)
 	return text, nil
 }
 
-// checkTemplate returns the errors that the API server would return for a ModuleTemplate.
+// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template, it
+// checks only the module name.
 func (f *createFlags) checkTemplate(component string, text []byte) error {
 	schema, err := crdschema.SchemaOf("ModuleTemplate")
 	if err != nil {

@@ -28,8 +28,8 @@ type Flags struct {
 	Everywhere bool
 }
 
-// Add adds the flags that select the control plane. objects completes the help text of --namespace, such as "the
-// Kymas".
+// Add adds the flags that select the control plane. The parameter objects, such as "the Kymas", completes the help text
+// of --namespace.
 func (c *Flags) Add(flags *pflag.FlagSet, objects string) {
 	AddNamespaceFlag(flags, &c.Namespace, objects)
 	c.Cluster.AddFlags(flags, "the control plane")
@@ -49,7 +49,7 @@ func (c *Flags) Scope() string {
 	return c.Namespace
 }
 
-// AddNamespaceFlag adds the flag --namespace. The argument of completes its help text, such as "the Kymas".
+// AddNamespaceFlag adds the flag --namespace. The help text ends with the selected objects, such as "the Kymas".
 func AddNamespaceFlag(flags *pflag.FlagSet, into *string, of string) {
 	flags.StringVarP(into, "namespace", "n", DefaultNamespace, "namespace of "+of)
 	cli.RequireValues(flags, "namespace")

@@ -14,13 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// RuntimeArgument is the argument of a command that names a runtime: a runtime ID, the name of a Kyma, or kyma/NAME.
-// The last form selects a Kyma by its name even if the name is the ID of another runtime. As in kubectl, the kind can
+// RuntimeArgument is a command's argument that names a runtime: a runtime ID, the name of a Kyma, or kyma/NAME. The
+// form kyma/NAME selects a Kyma by its name even if the name is the ID of another runtime. As in kubectl, the kind can
 // include the API group.
 type RuntimeArgument string
 
-// RuntimeKyma contains the names that an argument can use for a Kyma and its runtime. A Kyma has several runtime IDs if
-// a user has changed its runtime ID label.
+// RuntimeKyma contains the names of a Kyma and its runtime. A Kyma has several runtime IDs if a user has changed its
+// runtime ID label.
 type RuntimeKyma struct {
 	Name string
 	IDs  []string
@@ -66,7 +66,7 @@ func (a RuntimeArgument) Select(all []RuntimeKyma) ([]int, error) {
 	return byID, nil
 }
 
-// FindKyma reads the Kyma of a runtime. runtime is a RuntimeArgument.
+// FindKyma reads the Kyma of a runtime. The parameter runtime has the form of a RuntimeArgument.
 func FindKyma(ctx context.Context, reader client.Reader, namespace, runtime string) (*v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
@@ -80,8 +80,8 @@ func UnknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime ID or name%s", id, where, cli.ClosestNames(id, known))
 }
 
-// ChooseKyma returns the Kyma that a RuntimeArgument names. If several Kymas have the runtime ID, it returns the
-// runtime's owner, or the first Kyma if the runtime does not have an owner.
+// ChooseKyma returns the Kyma that a RuntimeArgument names. If several Kymas have the same runtime ID, it returns the
+// Kyma that owns the runtime. If no Kyma owns the runtime, it returns the first of them.
 func ChooseKyma(kymas []v1beta2.Kyma, namespace, runtime string) (*v1beta2.Kyma, error) {
 	all := make([]RuntimeKyma, len(kymas))
 	for i := range kymas {

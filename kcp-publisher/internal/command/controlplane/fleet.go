@@ -37,8 +37,8 @@ func ReadInput(ctx context.Context, api client.Reader, of KymaSelector, d Divide
 	return in, err
 }
 
-// ReadCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. It
-// uses the ModuleReleaseMetas in input, if any. If a read fails, input stays unchanged.
+// ReadCircumstances sets the fields of input that describe the control plane as a whole, such as the expiry of the root
+// of trust. It uses the ModuleReleaseMetas that input already contains, if any. If a read fails, input stays unchanged.
 func ReadCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {
@@ -63,8 +63,8 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 
 const maxPolicies = 500
 
-// checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that does
-// not compile, and the policies that apply to no module. It returns no results for objects that the user is not
+// checkPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as an expression that
+// does not compile. It also returns the policies that apply to no module. It ignores objects that the user is not
 // permitted to read.
 func checkPolicies(
 	ctx context.Context, api client.Reader, namespace string, metas []v1beta2.ModuleReleaseMeta,

@@ -22,8 +22,8 @@ const maxLeases = 500
 // the selector.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
-// rootExpires returns the expiry of the root of trust, which publishers record on their Leases, or zero if it is
-// unknown.
+// rootExpires returns the expiry of the root of trust, or the zero time if it is unknown. Publishers record the expiry
+// in an annotation of their Leases.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

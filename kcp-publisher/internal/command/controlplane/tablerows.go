@@ -196,7 +196,8 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// ReadDivided reads the Kymas that d does not list as healthy. If d is zero, it reads all Kymas.
+// ReadDivided reads all Kymas except those that d lists as healthy. It returns the Kymas, and d's healthy runtimes
+// whose Kymas it did not read. If d is the zero value, it reads all Kymas.
 func ReadDivided(
 	ctx context.Context, api client.Reader, of KymaSelector, d DividedRuntimes,
 ) ([]v1beta2.Kyma, []fleet.Runtime, error) {

@@ -9,14 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// SetVersion changes the version of module-b in the spec, the bundle and the report.
+// SetVersion changes the version of module-b in the module status, the published bundle and the running modules.
 func SetVersion(version string, k *v1beta2.Kyma) {
 	k.Status.Modules[1].Version = version
 	k.Status.Runtime.Published.Versions["module-b"] = version
 	k.Status.Runtime.Running = fleet.RunningModules(k)
 }
 
-// UnhealthyAt maps the number of a Kyma to the change that makes it unhealthy.
+// UnhealthyAt maps a Kyma's number to a change that makes the Kyma unhealthy.
 var UnhealthyAt = map[int]func(*v1beta2.Kyma){
 	3:  Break,
 	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
@@ -36,7 +36,7 @@ func Break(k *v1beta2.Kyma) {
 	k.Status.Conditions[0].Status, k.Status.Conditions[0].Reason = metav1.ConditionFalse, v1beta2.ReasonNotReady
 }
 
-// BreakSome applies the changes in UnhealthyAt.
+// BreakSome makes the Kyma with number i unhealthy if UnhealthyAt contains this number.
 func BreakSome(i int, kyma *v1beta2.Kyma) {
 	if change := UnhealthyAt[i]; change != nil {
 		change(kyma)

@@ -41,7 +41,7 @@ type Server struct {
 	Rollout *v1alpha1.Rollout
 	Meta    *v1beta2.ModuleReleaseMeta
 
-	// changes is locked during each request to a server that Kubeconfig started.
+	// changes serializes the requests to a server that Kubeconfig started.
 	changes sync.Mutex
 
 	mu sync.Mutex

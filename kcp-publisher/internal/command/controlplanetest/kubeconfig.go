@@ -86,7 +86,7 @@ func (s *Server) Kubeconfig(tb testing.TB, namespaces ...string) string {
 	return path
 }
 
-// discovered returns the resources of a group version.
+// discovered returns a function that lists the kinds of a group version, for discovery requests.
 func discovered(groupVersion string, kinds ...string) func(*http.Request) any {
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"}, GroupVersion: groupVersion,
@@ -103,7 +103,7 @@ func discovered(groupVersion string, kinds ...string) func(*http.Request) any {
 	return func(*http.Request) any { return list }
 }
 
-// patch applies a merge patch to a Kyma, and returns the Kyma.
+// patch returns a function that applies a merge patch to a Kyma, and returns the Kyma.
 func (s *Server) patch(tb testing.TB) func(*http.Request) any {
 	return func(r *http.Request) any {
 		at := slices.IndexFunc(s.Kymas, func(k v1beta2.Kyma) bool {

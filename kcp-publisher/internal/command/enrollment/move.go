@@ -146,7 +146,7 @@ func (f *moveFlags) assign(
 }
 
 // isAssigned reports whether the publisher has assigned the runtime to a Kyma. It returns an error if the publisher has
-// handled the request without accepting the proof.
+// handled the move request, but did not accept the proof that the token key created.
 func (f *moveFlags) isAssigned(kyma *v1beta2.Kyma, at int64, requested string) (bool, error) {
 	s := kyma.Status.Runtime
 	switch {

@@ -100,7 +100,7 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.draw(out, all, time.Now()) })
 }
 
-// listEvents returns this project's Events, oldest first.
+// listEvents returns the Events for objects of the fleet's API groups, oldest first.
 func listEvents(ctx context.Context, api client.Reader, namespace string, about fields.Set) ([]corev1.Event, error) {
 	var all []corev1.Event
 	var selector fields.Selector

@@ -231,7 +231,7 @@ func (e exportResult) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules prints the modules' problems, each as one line, because untrusted charts can contain any text.
+// drawModules prints each module's problem as one line, because an error from an untrusted chart can contain any text.
 func (e exportResult) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {

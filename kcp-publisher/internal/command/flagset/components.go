@@ -43,7 +43,7 @@ func (f *ComponentFlags) Add(flags, settings *pflag.FlagSet) {
 	cli.RequireValues(flags, "signature-policy")
 }
 
-// OpenedComponents reads components from opened sources.
+// OpenedComponents contains the reader and the verifier for the components in opened sources.
 type OpenedComponents struct {
 	Reader   *component.Reader
 	Verifier *signature.Verifier

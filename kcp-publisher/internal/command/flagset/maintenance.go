@@ -32,7 +32,7 @@ func (f *MaintenanceFlags) Add(flags, settings *pflag.FlagSet) {
 		"minimum remaining time of a maintenance window for an upgrade to begin")
 }
 
-// Maintenance reads the policy. It passes each ineffective rule to remark.
+// Maintenance reads the policy. It calls remark for each rule that has no effect.
 func (f *MaintenanceFlags) Maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
 		return plan.Maintenance{},

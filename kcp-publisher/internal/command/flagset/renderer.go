@@ -18,7 +18,7 @@ type RenderingFlags struct{ renderer, Kubernetes string }
 // noRenderer disables rendering.
 const noRenderer = "none"
 
-// Add adds the renderer's flags. Each help text starts with the value of when, such as "with --images: ".
+// Add adds the renderer's flags. The parameter when is a prefix for each help text, such as "with --images: ".
 func (f *RenderingFlags) Add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,

@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// NewShare returns a share with the Kymas that match the value of --watch-label-selector.
+// NewShare returns the share of the fleet that --watch-label-selector selects.
 func NewShare(selector string) (shard.Share, error) {
 	kymas, err := cli.ParseSelector("--watch-label-selector", selector)
 	if err != nil {

@@ -179,7 +179,8 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
 
-// PullSecretIn returns the image pull Secret. namespace is its default namespace.
+// PullSecretIn returns the namespace and name of the image pull Secret. If the flag contains only a name, the parameter
+// namespace applies.
 func (f *SettingsFlags) PullSecretIn(namespace string) (types.NamespacedName, error) {
 	if f.pullSecret == "" {
 		return types.NamespacedName{}, nil
@@ -195,7 +196,8 @@ func (f *SettingsFlags) PullSecretIn(namespace string) (types.NamespacedName, er
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }
 
-// NameOnly refuses an --image-pull-secret with a namespace, for commands that do not read Secrets.
+// NameOnly returns a usage error if --image-pull-secret contains a namespace. Commands that do not read Secrets call
+// it.
 func (f *SettingsFlags) NameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
 		return cli.Usage(

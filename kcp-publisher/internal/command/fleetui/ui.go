@@ -164,7 +164,8 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	return group.Wait()
 }
 
-// handler requires users to sign in if --external-url is set. Otherwise, it accepts only the local user.
+// handler returns the UI's HTTP handler. The handler requires users to sign in if --external-url is set. Otherwise, it
+// accepts only the local user.
 func (f *uiFlags) handler(
 	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
@@ -272,7 +273,7 @@ func (f *uiFlags) readFirst(
 }
 
 // assess returns a function that evaluates the fleet. The function adds state that the cache does not watch, such as
-// the expiry of the root of trust. It is not safe for concurrent use.
+// the expiry of the root of trust. The function is not safe for concurrent use.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	readRoot := func() error {

@@ -104,8 +104,8 @@ var PageLimits = serve.Limits{
 	Write: 2 * tokenValidity,
 }
 
-// newSignIn returns the sign-in and the access control for the UI. config contains the UI's own credentials for the API
-// server. options contain the scheme and the REST mapper.
+// newSignIn returns the sign-in and the access control for the UI. The parameter config contains the UI's own
+// credentials for the API server, and options contains the scheme and the REST mapper.
 func (f *signInFlags) newSignIn(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,
 ) (*access.Gate, error) {

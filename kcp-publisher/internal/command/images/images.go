@@ -178,7 +178,8 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 	}
 }
 
-// shortenList lists runtimes. total is the number of all runtimes, including those that ids omits.
+// shortenList returns the IDs as a sorted, comma-separated list. If total, the number of all runtimes, exceeds the
+// number of IDs, the list ends with "…".
 func shortenList(ids []string, total int) string {
 	text := strings.Join(slices.Sorted(slices.Values(ids)), ", ")
 	if total > len(ids) {

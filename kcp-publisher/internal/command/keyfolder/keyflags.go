@@ -1,5 +1,5 @@
-// Package keyfolder contains the flags for the key folder, and the output and credentials that commands derive from the
-// keys in it.
+// Package keyfolder contains the flags for the key folder. It also prints the key files that commands write, and
+// derives registry credentials from the keys.
 package keyfolder
 
 import (

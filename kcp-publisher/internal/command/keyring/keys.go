@@ -265,8 +265,8 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-// findRevocable returns the thumbprint of the key that name identifies. If unlisted is false, the root of trust must
-// list the key.
+// findRevocable returns the thumbprint of the key that name identifies. If unlisted is false, a version of the root of
+// trust must list the key.
 func findRevocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError

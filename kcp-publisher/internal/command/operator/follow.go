@@ -39,14 +39,14 @@ func (f *followFlags) add(flags, settings *pflag.FlagSet) {
 		"apply a commit of --git-url even if it does not descend from the previously applied commit")
 }
 
-// errShard rejects --git-url for a publisher that reconciles only some Kymas.
+// errShard is the error for --git-url if the publisher reconciles only some Kymas.
 var errShard = errors.New(
 	"--git-url cannot be combined with --watch-label-selector: other publishers would not wait for a partially " +
 		"applied commit; run a single publisher without a selector",
 )
 
-// options returns the Follower options that the flags define, or nil without --git-url. selector is the value of
-// --watch-label-selector.
+// options returns the Follower options that the flags define, or nil without --git-url. The parameter selector is the
+// value of --watch-label-selector.
 func (f *followFlags) options(namespace, selector string) (*follow.Options, error) {
 	if f.url == "" {
 		if f.git.IsSet() || f.prune.IsSet() || f.rewind {
@@ -74,7 +74,7 @@ func (f *followFlags) options(namespace, selector string) (*follow.Options, erro
 	}, nil
 }
 
-// addFollower adds a Follower to the manager in the replica that applies commits.
+// addFollower adds a Follower to the manager of the replica that applies commits.
 func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, error) {
 	options.Client, options.Reader = mgr.GetClient(), mgr.GetAPIReader()
 	options.Events = mgr.GetEventRecorder("kcp-publisher")
@@ -89,7 +89,7 @@ func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, er
 	return follower, nil
 }
 
-// planned adds a Follower to the planner's manager in a publisher with shards.
+// planned adds a Follower to the planner's manager. Only a publisher with shards calls it.
 func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*controller.PlannedGit, error) {
 	options.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
 		data, err := board.Approvals(ctx)

@@ -32,7 +32,7 @@ type notificationFlags struct {
 }
 
 // maxConnections is the largest value of --notifications-connections. Each connection needs a file descriptor, and
-// Linux allows a process about one million.
+// Linux allows about one million of them per process.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
@@ -78,7 +78,7 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// served is the publishing part of a process, as seen by the receiver for registry notifications.
+// served connects the receiver for registry notifications to the part of the process that publishes to runtimes.
 type served interface {
 	// acceptsNotifications reports whether the process accepts notifications.
 	acceptsNotifications() bool
@@ -99,8 +99,8 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-// setUpReads adds a queue to the manager and returns the queue, which reads runtimes' reports without waiting for the
-// next poll. It returns nil if no receiver is configured.
+// setUpReads returns a queue that reads runtimes' reports without waiting for the next poll, and adds the queue to the
+// manager. It returns nil if no receiver is configured.
 func (f *notificationFlags) setUpReads(
 	mgr ctrl.Manager, readReport func(ctx context.Context, runtime string) error,
 ) (*receiver.ReadQueue, error) {
@@ -111,8 +111,8 @@ func (f *notificationFlags) setUpReads(
 	return reads, mgr.Add(reads)
 }
 
-// setUpReceiver adds the receiver for registry notifications to the manager if the receiver is enabled. forward sends a
-// notification about another process's runtime to that process. forward is nil if only one process exists.
+// setUpReceiver adds the receiver for registry notifications to the manager if the receiver is enabled. The receiver
+// calls forward for a notification about another process's runtime. forward is nil if only one process exists.
 func (f *notificationFlags) setUpReceiver(
 	mgr ctrl.Manager, runtimes served, reads *receiver.ReadQueue, forward func(runtime string), location string,
 	secure *tls.Config,
@@ -148,8 +148,8 @@ func (f *notificationFlags) setUpReceiver(
 	return nil
 }
 
-// setUpSubscribers adds the endpoint for agents to the manager. owns reports whether this process publishes to a
-// runtime. setUpSubscribers returns nil if no endpoint is configured.
+// setUpSubscribers adds the endpoint for agents to the manager. The function owns reports whether this process
+// publishes to a runtime. setUpSubscribers returns nil if no endpoint is configured.
 func (f *notificationFlags) setUpSubscribers(
 	mgr ctrl.Manager, owns func(runtime string) bool, folder keys.Folder, secure *tls.Config,
 ) (*notify.Subscribers, error) {

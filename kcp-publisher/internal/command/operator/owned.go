@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
 )
 
-// owned contains the shards of one replica. A registry can send a notification to any replica, so a replica forwards
-// notifications about runtimes in other shards to the other replicas. owned is safe for concurrent use.
+// owned contains the shards that one replica runs. A registry can send a notification to any replica, so a replica
+// forwards notifications about runtimes in other shards to the other replicas. owned is safe for concurrent use.
 type owned struct {
 	// count is the number of shards in the fleet.
 	count int
@@ -25,7 +25,7 @@ type owned struct {
 	shards map[int]running
 }
 
-// running is a shard whose caches are synced. ctx is canceled when the shard stops.
+// running is a shard whose caches are synced. Its context is canceled when the shard stops.
 type running struct {
 	ctx   context.Context
 	kymas *controller.Kymas
@@ -36,7 +36,7 @@ func newOwned(count int) *owned {
 }
 
 // add registers the shard with this number while the shard's manager runs. After the manager stops, the agents of the
-// shard's runtimes are disconnected. subscribers is nil if no endpoint for agents is configured.
+// shard's runtimes are disconnected. The parameter subscribers is nil if no endpoint for agents is configured.
 func (o *owned) add(
 	mgr ctrl.Manager, number int, kymas *controller.Kymas, subscribers *notify.Subscribers,
 ) error {
@@ -93,7 +93,8 @@ func (o *owned) readReport(ctx context.Context, runtime string) error {
 	return found.kymas.ReadReport(ctx, runtime)
 }
 
-// addForwarded queues the runtimes about which other replicas received notifications.
+// addForwarded adds runtimes to the queue after another replica forwarded notifications about them. It ignores runtimes
+// in other replicas' shards.
 func (o *owned) addForwarded(reads *receiver.ReadQueue, runtimes []string) {
 	for _, runtime := range runtimes {
 		if o.hasRuntime(runtime) {

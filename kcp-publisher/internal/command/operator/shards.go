@@ -138,7 +138,8 @@ func (s *shardedPublisher) runShard(ctx context.Context, number int, lease *mana
 	return mgr.Start(ctx)
 }
 
-// runPlanner runs the rollout planner, which decides for all shards. Only the replica that holds the lease runs it.
+// runPlanner runs the rollout planner, which makes decisions for all shards. Only the replica that holds the lease runs
+// it.
 func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
 	if err := s.waitForShardCount(ctx); err != nil {

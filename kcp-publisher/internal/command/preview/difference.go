@@ -101,10 +101,11 @@ func (d Difference) Draw(out io.Writer) {
 	t.Render()
 }
 
-// isWaiting reports whether a change's runtimes keep their version for now.
+// isWaiting reports whether a change is held back, so that its runtimes keep their version for now.
 func isWaiting(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
 
-// describeWaiting returns the end of a sentence with the number of runtimes in which all changes wait.
+// describeWaiting returns the end of a sentence, such as ", 2 of them later". It counts the runtimes in which all
+// changes wait.
 func (d Difference) describeWaiting() string {
 	now, waiting := map[string]bool{}, map[string]bool{}
 	for _, c := range d.Changes {

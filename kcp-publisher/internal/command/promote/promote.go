@@ -115,7 +115,7 @@ func promoteArgs(cmd *cobra.Command, args []string) error {
 	return cli.Exactly(1, "a module")(cmd, args)
 }
 
-// Result is a promotion as a commit.
+// Result is a promotion that was committed to a Git repository, or that a dry run would commit.
 type Result struct {
 	promote.Promotion
 	Branch string `json:"branch"`
@@ -170,7 +170,7 @@ type promotionRequest struct {
 	// --git-branch.
 	branch string
 	dryRun bool
-	// check, if set, returns an error unless the promotion has the expected versions.
+	// If check is set, it returns an error unless the promotion has the expected versions.
 	check func(promote.Promotion) error
 }
 
@@ -199,7 +199,8 @@ func commitPromotion(
 	return row, err
 }
 
-// editPromotion edits the file of the module's ModuleReleaseMeta in a commit, and returns the new content.
+// editPromotion applies a promotion to the file that contains the module's ModuleReleaseMeta in a commit. It returns
+// the changed file's new content, by path, and the promotion.
 func editPromotion(
 	repository *git.Repository, commit *git.Commit, objects source.Objects, want promotionRequest,
 ) (map[string][]byte, promote.Promotion, error) {

@@ -140,8 +140,8 @@ func (f *trainFlags) duePromotions(
 // isRecorded reports whether the publisher has evaluated the current spec of the policy.
 func isRecorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// commit commits one promotion. It fails if the repository and the control plane have different versions in one of the
-// two channels.
+// commit creates and pushes the commit for one promotion. It fails if the repository and the control plane have
+// different versions in one of the two channels.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (Result, error) {

@@ -76,9 +76,9 @@ func (f *fleet) publish(ctx context.Context) ([]Result, error) {
 	return rows, nil
 }
 
-// recordDecisions stores the decisions about removals. It excludes runtimes with held removals if their last bundle is
-// not recorded: without this record, the next bundle cannot keep the modules, and later runs would not count their
-// removal.
+// recordDecisions stores the decisions about removals. If a removal is held and the runtime's last bundle is not
+// recorded, publishing to this runtime fails. Without the record, the next bundle cannot keep the modules, and later
+// runs would not count their removal.
 func (f *fleet) recordDecisions() {
 	for i := range f.kymas {
 		if f.failed[i] != nil {
@@ -95,7 +95,7 @@ func (f *fleet) recordDecisions() {
 	}
 }
 
-// forEach calls a function for each Kyma. Several calls run at once.
+// forEach calls a function for each Kyma, with up to f.concurrency calls at once.
 func (f *fleet) forEach(what string, call func(i int)) {
 	advance, _ := terminal.Steps(f.progress, what, len(f.kymas))
 	group := errgroup.Group{}

@@ -169,7 +169,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows, slices.Sorted(maps.Keys(refused)))
 }
 
-// rules returns the rules that the flags define. It prints remarks to out.
+// rules returns the planning rules that the flags define. It prints remarks about the maintenance policy to out.
 func (f *publishFlags) rules(out io.Writer) (rules plan.Rules, err error) {
 	rules.IsOffline = true
 	if err = f.settings.NameOnly(); err != nil {

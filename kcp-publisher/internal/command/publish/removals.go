@@ -39,8 +39,8 @@ func (g *removalGuard) approve(kymas []v1beta2.Kyma) error {
 	return nil
 }
 
-// judge decides about all removals and records the decisions in the Kymas. removing contains the removals from each
-// Kyma's runtime.
+// judge decides about all removals and records the decisions in the Kymas. The parameter removing contains each Kyma's
+// new removals.
 func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []plan.NewRemovals, now time.Time) {
 	var all removal.Fleet
 	pending := make([][]removal.PendingRemoval, len(kymas))
@@ -77,7 +77,8 @@ func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []
 	}
 }
 
-// print lists the removals that wait for approval. If isRecorded is true, later runs accept the IDs.
+// print prints the removals that wait for approval, and how to approve them. If isRecorded is false, later runs would
+// not accept the IDs, so print omits the IDs.
 func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded bool) {
 	for _, h := range plan.HeldRemovals(kymas) {
 		runtimes := make([]string, len(h.Kymas))
@@ -93,7 +94,7 @@ func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded boo
 	}
 }
 
-// decide returns the decision that judge made. decide postpones removals that judge has not seen.
+// decide returns the decision that judge made for one runtime. It postpones removals that judge did not decide about.
 func (g *removalGuard) decide(
 	_ context.Context, removing plan.NewRemovals, _ *catalog.Snapshot,
 ) (plan.RemovalDecision, error) {

@@ -46,7 +46,8 @@ func wouldPush(rows []Result) {
 	}
 }
 
-// verdict returns an error that lists all runtimes and Watchers that were not published.
+// verdict returns an error that lists the runtimes with a failure, held removals or unresolved modules, and the
+// Watchers that were not published.
 func (f *publishFlags) verdict(rows []Result, refusedWatchers []string) error {
 	var failed, held, unresolved, problems []string
 	for _, row := range rows {

@@ -47,8 +47,8 @@ func (f *publishFlags) openState(
 	return memory, err
 }
 
-// acceptCommit records the commit with the objects as the last published commit. It returns an error if the commit
-// does not descend from the commit of the last run.
+// acceptCommit records the commit that contains the objects as the last published commit. Unless --allow-rewind is set,
+// it returns an error if the commit does not descend from the last run's commit.
 func (f *publishFlags) acceptCommit(ctx context.Context, loaded flagset.LoadedObjects, file *statefile.File) error {
 	commit, ok := loaded.Applied()
 	if !ok || file == nil {

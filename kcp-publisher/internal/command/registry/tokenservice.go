@@ -28,7 +28,7 @@ type tokenServiceFlags struct {
 	modules                         []string
 }
 
-// tokenPath is the path to which the registry distribution redirects clients if auth.token.autoredirect is set.
+// tokenPath is the path that the registry distribution redirects clients to if auth.token.autoredirect is set.
 const tokenPath = "/auth/token"
 
 // NewTokenService returns the command token-service.

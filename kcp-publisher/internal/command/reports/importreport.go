@@ -110,8 +110,8 @@ func importReport(
 		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }
 
-// canFollow returns an error if the report must not replace the existing report, because it is older or has the same
-// sequence number but different content.
+// canFollow returns an error if the report is older than the existing report, or has the same sequence number but
+// different content.
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {

@@ -136,7 +136,8 @@ func inChannel(channel string) string {
 	return " in channel " + channel
 }
 
-// approvableWave returns the wave that makes the rollout wait and that an operator can approve, or "".
+// approvableWave returns the name of the wave that an operator must approve before the rollout continues, or "" if the
+// rollout does not wait for an approval.
 func approvableWave(r *v1alpha1.Rollout) string {
 	if r.Status.State != v1alpha1.RolloutWaiting {
 		return ""

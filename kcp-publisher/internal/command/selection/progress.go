@@ -26,12 +26,12 @@ type Progress struct {
 
 	mu           sync.Mutex // guards the fields below
 	done, failed int
-	// failures are the failures to print after the progress bar. last is the latest failure.
+	// failures contains the failures to print after the progress bar. The field last is the latest failure.
 	failures []error
 	last     error
 }
 
-// NewProgress returns the progress of a command that changes total runtimes. verb describes the work.
+// NewProgress returns a Progress for a command that changes total runtimes. The parameter verb describes the work.
 func NewProgress(cmd *cobra.Command, verb string, total int) *Progress {
 	out := cmd.OutOrStdout()
 	advance, shown := terminal.Steps(cmd.ErrOrStderr(), verb, total)
@@ -89,7 +89,8 @@ func (p *Progress) End(ctx context.Context) error {
 	return nil
 }
 
-// ForEach calls do for each runtime, for up to eight at once. After the context ends, it does not start more calls.
+// ForEach calls do for each runtime, for up to eight runtimes at once. After the context ends, it does not start more
+// calls.
 func ForEach(ctx context.Context, all []Target, do func(Target)) {
 	var group errgroup.Group
 	group.SetLimit(changedAtOnce)

@@ -145,7 +145,7 @@ func (t *Targets) findNamed(ctx context.Context, api client.Reader, names []stri
 	return found, nil
 }
 
-// Run calls change for each selected runtime. See Select.
+// Run selects runtimes as Select does, and calls change for each of them.
 func (t *Targets) Run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, Target) (string, error),
@@ -173,9 +173,9 @@ func changeAll(
 	return progress.End(ctx)
 }
 
-// Select returns the selected runtimes. If there are more than MaxUnconfirmed, it first asks for confirmation. With
-// --dry-run, it only lists the runtimes and returns nil. verb is the first word of the question, such as "suspend" in
-// "suspend 12 runtimes".
+// Select returns the selected runtimes. If more than MaxUnconfirmed runtimes are selected, it first asks for
+// confirmation. With --dry-run, it only lists the runtimes, and returns no targets. The parameter verb is the first
+// word of the question, such as "suspend" in "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()
 	if err != nil {

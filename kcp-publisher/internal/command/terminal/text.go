@@ -8,7 +8,7 @@ import (
 // maxNamed is the maximum number of runtimes that one line lists by name.
 const maxNamed = 5
 
-// JoinRuntimes lists the first runtimes.
+// JoinRuntimes returns a comma-separated list of the runtimes. After maxNamed runtimes, the list ends with "…".
 func JoinRuntimes(runtimes []string) string {
 	if len(runtimes) <= maxNamed {
 		return strings.Join(runtimes, ", ")

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Serve serves until the context ends. With a certificate, it serves TLS and reloads changed files.
+// Serve runs the server until the context ends. With a certificate, it uses TLS and reloads changed files.
 func Serve(
 	ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string,
 ) error {

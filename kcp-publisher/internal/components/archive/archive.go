@@ -34,7 +34,7 @@ const (
 type Limits struct {
 	// Entries limits the number of entries in a tar, or of files in the blobs folder.
 	Entries int
-	// UnpackedBytes limits the size in bytes of the temporary file into which a gzipped tar is unpacked.
+	// UnpackedBytes limits the size in bytes of an unpacked gzipped tar.
 	UnpackedBytes int64
 	// Ratio is the maximum size of an unpacked gzipped tar, as a multiple of its compressed size.
 	Ratio int64
@@ -45,8 +45,8 @@ func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 
 
 const (
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes is the unpacked size in bytes up to which Limits.Ratio does not apply. Small tars consist mostly of
-	// padding, which compresses well.
+	// ratioFreeBytes is the largest unpacked size in bytes for which Limits.Ratio does not apply. Small tars consist
+	// mostly of padding, which compresses well.
 	ratioFreeBytes = 16 << 20
 )
 
@@ -69,7 +69,7 @@ type blobReader interface {
 // Open opens the folder, tar or gzipped tar at path with defaultLimits.
 func Open(path string) (*Archive, error) { return defaultLimits().Open(path) }
 
-// Open opens an archive with the limits l.
+// Open opens an archive with these limits.
 func (l Limits) Open(path string) (*Archive, error) {
 	blobs, err := l.openBlobs(path)
 	if err != nil {

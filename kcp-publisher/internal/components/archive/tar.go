@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxPaddingBytes limits the number of zero bytes after a tar's end marker. The program tar pads its output to a
+// maxPaddingBytes limits the number of zero bytes after a tar's end marker. The tar program pads its output to a
 // multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 

@@ -58,7 +58,7 @@ type Writer struct {
 	closed bool
 }
 
-// Create returns a Writer for an archive at path. It can extend an existing archive if the archive is a folder, but
+// Create returns a Writer for an archive at path. The Writer extends an existing archive in a folder, but Create
 // returns an error for an existing file. A new archive appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
@@ -131,7 +131,7 @@ func (w *Writer) isExtending() (bool, error) {
 	return true, err
 }
 
-// Target returns a repository in the archive for reading and writing. Its relative name, such as
+// Target returns a repository in the archive for reading and writing. The repository's relative name, such as
 // "component-descriptors/kyma-project.io/module/keda", is validated when a manifest is pushed.
 func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, archivePath: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
@@ -142,7 +142,7 @@ type target struct {
 	w *Writer
 }
 
-// Exists reports whether the content exists. A manifest exists only in the repositories to which it was pushed.
+// Exists reports whether the content exists. A manifest exists only in the repositories that it was pushed to.
 func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
 	there, err := t.w.hasBlob(desc)
 	if err != nil || !there || !isManifest(desc.MediaType) {
@@ -207,7 +207,7 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 }
 
 // hasBlob reports whether the archive already contains the blob. If the blob is in an existing archive, hasBlob
-// verifies its content once, because an interrupted program may have left an incomplete file.
+// verifies the blob's content once, because an interrupted program may have left an incomplete file.
 func (w *Writer) hasBlob(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err

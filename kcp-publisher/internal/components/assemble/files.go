@@ -28,7 +28,7 @@ type Files struct {
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Values override the values of a chart, in YAML, or are empty.
+	// Values contains YAML that overrides a chart's default values, or is empty.
 	Values []byte
 	// DefaultCR is the module's default CR, in YAML, or empty.
 	DefaultCR []byte
@@ -280,8 +280,8 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// packTar packs files into a gzipped tar. It does not contain times, owners or other machine-specific data, so that
-// equal files produce equal bytes.
+// packTar packs files into a gzipped tar. The tar does not contain times, owners or other machine-specific data, so
+// that equal files produce equal bytes.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

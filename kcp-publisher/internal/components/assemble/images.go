@@ -78,7 +78,7 @@ func (c *Component) UnpinnedImages() (images []string) {
 }
 
 // PreferPinned returns the images without duplicates, sorted. It omits an image without a digest if the list also
-// contains the same name and tag with a digest. Otherwise, agents would use the image without a digest.
+// contains the same name and tag with a digest. Otherwise, agents would use the image without its digest.
 func PreferPinned(images []string) []string {
 	pinned := map[string]bool{}
 	for _, image := range images {
@@ -109,7 +109,7 @@ func taggedName(image string) (name string, digested bool) {
 	return named.Name() + ":" + tagged.Tag(), digested
 }
 
-// CheckImages returns an error if agents cannot assign one of the component's images to each image in the objects, for
+// CheckImages returns an error if agents cannot map each image in the objects to one of the component's images, for
 // example because the component lists two digests for the same tag.
 func (c *Component) CheckImages(objects []*unstructured.Unstructured) error {
 	copies := make([]*unstructured.Unstructured, len(objects))

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// checkContent checks the objects and the default CR as agents and API servers would in a cluster without CRDs.
-// defaultCR is YAML, or empty. checkContent does not modify the objects.
+// checkContent checks the objects and the default CR as agents and API servers would in a cluster without CRDs. The
+// default CR is YAML, or empty. checkContent does not modify the objects.
 func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (content.Checked, error) {
 	in := content.Input{Namespace: moduleNamespace}
 	for _, o := range objects {

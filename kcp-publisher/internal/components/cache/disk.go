@@ -242,8 +242,8 @@ func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// evictBeyond deletes the least recently used files until the cache does not exceed a limit. limitOf returns the limit
-// for the current size of the cache.
+// evictBeyond deletes the least recently used files until the cache does not exceed a limit. The function limitOf
+// returns the limit for the current size of the cache.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()

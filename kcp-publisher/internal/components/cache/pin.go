@@ -38,8 +38,8 @@ func pinFile(name string) string {
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
 }
 
-// Pinned returns the first digest that any process pinned for the name. For an unreadable pin, it returns an empty
-// digest, and Pin returns the error.
+// Pinned returns the first digest that any process pinned for the name. If the pin is unreadable, Pinned returns an
+// empty digest and true, and Pin returns the error.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	if d, ok := c.pins.Get(name); ok {
 		return d, true

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap returns a repository that reads content from disk if possible, and otherwise from the source repository from. It
-// always resolves tags at the source. While the source is unavailable, callers can still read content by digest if it
-// is on disk.
+// Wrap returns a repository that reads content from disk if possible, and otherwise from its source, the repository in
+// from. It always resolves tags at the source. While the source is unavailable, callers can still read content by
+// digest if it is on disk.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -83,8 +83,8 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.openFetched(ctx, got)
 }
 
-// openFetched opens the content from another caller's fetch. If the content is not on disk anymore, openFetched fetches
-// it again.
+// openFetched opens content after fetchOnce has fetched it. If the content is no longer on disk, openFetched fetches it
+// again.
 func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil

@@ -1,7 +1,7 @@
 // Package component reads OCM component versions and locates their content.
 //
-// All data is limited in size and verified against its digest. A manifest must never change for the same version. The
-// package copies content that runtimes cannot read at its original location to the runtimes' registry.
+// All data is limited in size and verified against its digest. A manifest must never change for the same version. If
+// runtimes cannot read content at its original location, the package copies the content to the runtimes' registry.
 package component
 
 import (
@@ -31,7 +31,7 @@ type Component struct {
 	Descriptor ocm.Descriptor
 	// Manifest is the component version's manifest or index. It can be empty for an inline descriptor.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository from which runtimes can read the blobs. It is empty if the blobs must first be
+	// Repository is the OCI repository that runtimes can read the blobs from. It is empty if the blobs must first be
 	// copied to the runtimes' registry.
 	Repository string
 
@@ -50,7 +50,7 @@ type Options struct {
 	Sources []Source
 	// Registries opens the repositories that contain a component's content according to its descriptor.
 	Registries *store.Registries
-	// HelmRepositories contains the URL prefixes of the Helm repositories from which charts can be read.
+	// HelmRepositories contains the URL prefixes of the Helm repositories that charts can be read from.
 	HelmRepositories []string
 	// Revalidate limits the age of a cached version. After this time, the Reader checks in the registry whether the
 	// version has changed. RetryAfter limits the age of a cached failure.
@@ -81,9 +81,9 @@ type Reader struct {
 	found    *memo.Memo[string, *entry]
 	verdicts *memo.Memo[string, *verdict]
 	settled  *memo.Memo[string, *settledContent]
-	// firstManifests maps each accepted version to the digest of its manifest, which must not change. firstDigests maps
-	// each result of tagName to the digest that the resource's reference had when it was first read. Both caches are
-	// limited in size. Pins also contains the digests that they have dropped.
+	// firstManifests contains the manifest digest of each accepted version, which must not change. firstDigests
+	// contains the first digest of each resource's reference, with the result of tagName as the key. Both caches are
+	// limited in size, but Pins also keeps the digests that they drop.
 	firstManifests, firstDigests *memo.Memo[string, digest.Digest]
 	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
@@ -338,7 +338,7 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference returns the pinned digest of the version, or its tag without a pin.
+// reference returns the pinned digest of the version, or the version's tag if it is not pinned.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)
 	if r.Pins == nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Content is the location from which runtimes read the content of a resource.
+// Content is a resource's content with the location that runtimes read it from.
 type Content struct {
 	bundle.Content
 	// Manifest is the OCI manifest of the artifact that contains the content, or nil.
 	Manifest []byte
 }
 
-// locatedContent is a resource's content and the location from which the publisher can read it. The content has not
+// locatedContent is a resource's content with the location that the publisher can read it from. The content has not
 // been copied to the runtimes' registry yet.
 type locatedContent struct {
 	Content
@@ -46,8 +46,8 @@ func newContent(repository string, blob ocispec.Descriptor) Content {
 
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns the location from which runtimes read a resource's content. If necessary, it first copies the content
-// to target, the runtimes' registry. It returns an error if the content does not match the resource's digest.
+// Content returns a resource's content with the location that runtimes read it from. If necessary, it first copies the
+// content to target, the runtimes' registry. It returns an error if the content does not match the resource's digest.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, target store.Store) (Content, error) {
 	content, err := r.settleContent(ctx, c, resource, target)
 	if err != nil {

@@ -25,8 +25,8 @@ func (c Component) CopyTo(ctx context.Context, target store.Store) (string, erro
 	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo implements CopyTo. completed is true if the target already contained the version and copyTo copied missing
-// blobs.
+// copyTo implements CopyTo. The result completed is true if the target already contained the version and copyTo copied
+// missing blobs.
 func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
 	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -44,8 +44,8 @@ func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error
 	return c.existsIn(ctx, to, place.String())
 }
 
-// CopyInto is like CopyTo, but for other destinations, such as an archive. target returns the destination for a
-// repository name. where describes the destination in errors.
+// CopyInto is like CopyTo, but for other destinations, such as an archive. The function target returns the destination
+// for a repository name. The parameter where describes the destination in errors.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
 	return err
@@ -126,7 +126,7 @@ const maxManifestsBytes = 64 << 20
 // successors finds a component version's blobs and limits its manifests' size.
 type successors struct{ manifestsBytes atomic.Int64 }
 
-// find returns the descriptors to which a manifest refers, except its subject, which the source might not contain.
+// find returns the descriptors that a manifest refers to, except its subject, which the source might not contain.
 func (s *successors) find(
 	ctx context.Context, from content.Fetcher, of ocispec.Descriptor,
 ) ([]ocispec.Descriptor, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// openForeign opens the repository to which a component descriptor refers. A descriptor can contain any address, so
+// openForeign opens the repository that a component descriptor refers to. A descriptor can contain any address, so
 // openForeign opens an address in the publisher's own network only if an operator configured it.
 func (r *Reader) openForeign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// settledContent is the cached location from which runtimes read a resource's content. The cache is necessary because
+// settledContent is the cached location that runtimes read a resource's content from. The cache is necessary because
 // thousands of runtimes request the same content.
 type settledContent struct {
 	mu sync.Mutex // locked while the content is located, so that concurrent callers locate it once
@@ -36,8 +36,8 @@ type state struct {
 	copied time.Time
 }
 
-// settleContent returns the location from which runtimes read the content. If necessary, it first copies the content to
-// the runtimes' registry.
+// settleContent returns the content with the location that runtimes read it from. If necessary, it first copies the
+// content to the runtimes' registry.
 func (r *Reader) settleContent(
 	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
 ) (Content, error) {
@@ -154,7 +154,7 @@ func hasContent(ctx context.Context, place store.Store, content Content) (bool, 
 	return there, nil
 }
 
-// tagName returns the name under which the digest of a resource's reference is pinned.
+// tagName returns the name of the pin for the digest of a resource's reference.
 func (c Component) tagName(resource ocm.Resource) string {
 	data, _ := json.Marshal(struct { // strings always encode
 		Name, Version string

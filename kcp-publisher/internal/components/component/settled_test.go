@@ -107,8 +107,8 @@ func TestVersionChangedDuringPinningIsRefused(t *testing.T) {
 	}
 }
 
-// helmWorld starts a Helm repository with the chart a:1.0.0. requests counts requests, chart is the chart's content,
-// and away makes the repository return errors.
+// helmWorld starts a Helm repository with the chart a:1.0.0. It returns the repository's URL, a counter of requests,
+// the chart's content, and a switch that makes the repository return errors.
 func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.Value, away *atomic.Bool) {
 	t.Helper()
 	requests, chart, away = &atomic.Int32{}, &atomic.Value{}, &atomic.Bool{}

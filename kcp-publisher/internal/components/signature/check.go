@@ -32,7 +32,7 @@ type Verifier struct {
 	secrets map[string]ocm.Trust // by signature name
 }
 
-// NewVerifier returns a verifier for a policy. now returns the current time.
+// NewVerifier returns a verifier for a policy. The function now returns the current time.
 func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }

@@ -25,7 +25,7 @@ type Runtime struct {
 	Registries *store.Registries
 }
 
-// Options are Check's inputs.
+// Options configures Check.
 type Options struct {
 	// Location is the registry prefix HOST/PATH.
 	Location string
@@ -63,7 +63,8 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown. leftovers lists the objects that could not be deleted afterwards, even if Check returns an error.
+// is unknown. The result leftovers lists the objects that could not be deleted afterwards, even if Check returns an
+// error.
 func Check(ctx context.Context, o Options) (findings []Finding, leftovers []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -79,8 +80,8 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 	return findings, nil, err
 }
 
-// findLeftOver returns Options.Other's blobs that exist in Options.Own's report repository before the first probe. If
-// the registry serves every blob in every repository, it returns nil, because the probes report this leak.
+// findLeftOver returns the other runtime's blobs that exist in the runtime's own report repository before the first
+// probe. If the registry serves every blob in every repository, it returns nil, because the probes report this leak.
 func (s checkStage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
@@ -143,8 +144,8 @@ func (s checkStage) runProbes(ctx context.Context, o Options, tidy *cleaner) ([]
 	return findings, nil
 }
 
-// prepare sends requests that the registry must accept. Otherwise, a registry that refuses every request would pass the
-// check.
+// prepare reads the probes' inputs with requests that the registry must accept. Without these requests, a registry that
+// refuses every request would pass the check.
 func prepare(ctx context.Context, o Options) (checkStage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := checkStage{prefix: prefix, ownRepository: o.Own.ID, other: o.Other.ID}

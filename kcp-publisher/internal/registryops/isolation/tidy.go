@@ -21,7 +21,7 @@ type cleaner struct {
 }
 
 type writtenObject struct {
-	// description is the message about an object that cannot be deleted. path is the object's URL path.
+	// description is the message about an object that cannot be deleted. The field path is the object's URL path.
 	description, path string
 	runtime           Runtime
 	// expires is true for an object that registries remove automatically.

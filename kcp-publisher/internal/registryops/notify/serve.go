@@ -132,8 +132,8 @@ func (h *handler) announce(err error, what string, request *http.Request) {
 	}
 }
 
-// retryAfter maps the reason for a refusal to the number of seconds after which the agent connects again. The time is
-// short for "standby", because another replica can accept the connection.
+// retryAfter maps the reason for a refusal to the number of seconds that the agent waits before it connects again. The
+// time is short for "standby", because another replica can accept the connection.
 var retryAfter = map[string]string{"standby": "1", "limited": "5", "credentials": "5", "full": "5"}
 
 func refuse(w http.ResponseWriter, reason string, status int, why string) {

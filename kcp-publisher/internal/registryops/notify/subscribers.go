@@ -67,15 +67,15 @@ type Subscribers struct {
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. Subscribers's mutex guards all fields except conn. Only one goroutine writes to conn at
-// a time.
+// subscriber is one connection. The mutex in Subscribers guards all fields except conn. Only one goroutine writes to
+// conn at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is when data was last written. until is when the connection ends.
+	// written is the time of the last write. The field until is the time at which the connection ends.
 	written, until time.Time
-	// writing is true while a goroutine writes to the connection. owed is true if the goroutine must send another
-	// notification afterwards.
+	// writing is true while a goroutine writes to the connection. The field owed is true if the goroutine must send
+	// another notification afterwards.
 	writing, owed bool
 }
 

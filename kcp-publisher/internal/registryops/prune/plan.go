@@ -1,5 +1,5 @@
-// Package prune finds the manifests that runtimes do not need anymore in a registry, and removes them. Read returns
-// an Inventory of the registry. Decide is pure and returns the removals. Remove executes them.
+// Package prune finds the manifests in a registry that runtimes no longer need, and removes them. Read returns an
+// Inventory of the registry. Decide is pure and returns the removals. Remove executes them.
 //
 // The package never removes a manifest that it could not read or that has an unknown format. It removes manifests from
 // shared repositories only if it knows all runtimes' bundles. The registry's garbage collection frees the blobs later.
@@ -52,7 +52,7 @@ type Runtime struct {
 	// Truncated is true if not all recently superseded bundles were read.
 	Truncated bool
 	Reports   []Manifest
-	// Named are the digests of manifests with tags that this package does not know. They are never removed.
+	// Named are the digests of manifests with tags that this package does not know. These manifests are never removed.
 	Named []digest.Digest
 }
 
@@ -70,8 +70,7 @@ type Inventory struct {
 	// Shared are the manifests in the repositories that all runtimes share: documents and content.
 	Shared []Manifest
 	Lists  []List
-	// Sole is true if no other control plane publishes below the prefix, so runtimes without a Kyma do not exist
-	// anymore.
+	// Sole is true if no other control plane publishes below the prefix, so runtimes without a Kyma no longer exist.
 	Sole bool
 	// Unknown contains the reasons why the content that some runtimes need is unknown. Shared manifests are removed
 	// only if Unknown is empty.
@@ -108,13 +107,14 @@ type Plan struct {
 	Over int
 	// Bytes is the size of all removed manifests and their blobs.
 	Bytes int64
-	// Noted maps each unused manifest's Manifest.Key to the time when a run first found the manifest unused. The next
-	// run passes Noted to Decide.
+	// Noted contains the time when a run first found each unused manifest, by Manifest.Key. The next run passes Noted
+	// to Decide.
 	Noted map[string]time.Time
 }
 
 // Decide computes the plan. A bundle's age starts when its successor was issued. Any other manifest's age starts when a
-// run first found it unused. unusedSince contains this time for the manifests that earlier runs found, by Manifest.Key.
+// run first found it unused. The parameter unusedSince contains this time, by Manifest.Key, for the manifests that
+// earlier runs found.
 func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: unusedSince, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
@@ -267,8 +267,8 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// neededManifests returns the shared manifests to keep, by Manifest.Key: all manifests with only documents that are in
-// use, and additional manifests until each document in use is in at least one of them.
+// neededManifests returns the shared manifests to keep, by Manifest.Key. It keeps all manifests that contain only
+// documents in use. It keeps additional manifests until each document in use is in at least one kept manifest.
 func (d *decision) neededManifests() map[string]bool {
 	type blob struct {
 		repository string
@@ -358,7 +358,7 @@ func (d *decision) freedBytes() (bytes int64) {
 
 func formatDay(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// WithoutKyma returns the IDs of runtimes without a Kyma that the plan does not remove, sorted.
+// WithoutKyma returns the IDs of the runtimes that have no Kyma and whose manifests the plan does not remove, sorted.
 func WithoutKyma(inventory Inventory, plan Plan) (ids []string) {
 	going := map[string]bool{}
 	for _, r := range plan.Remove {

@@ -19,7 +19,7 @@ import (
 
 const concurrency = 8
 
-// Source is the registry from which Read reads an Inventory, and the control plane data that Read needs.
+// Source is the input of Read: the registry, and data from the control plane.
 type Source struct {
 	Place store.Store
 	// Root and Former are the root of trust versions for verifying bundles.
@@ -44,7 +44,7 @@ type reader struct {
 	holders   map[digest.Digest]stateHolder // by the digest of the desired state
 }
 
-// stateHolder is a runtime with a bundle from which a desired state can be read.
+// stateHolder is a runtime with a bundle that contains a desired state.
 type stateHolder struct {
 	runtime  string
 	verified bundle.Verified

@@ -138,7 +138,7 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 
 const maxRefused = 20
 
-// Remove removes a plan's manifests in order. removed has one value for each element of plan.Remove, which is true if
+// Remove removes a plan's manifests in order. The result removed has one value for each element of plan.Remove: true if
 // the manifest was removed. Remove stops after maxRefused errors, or if the registry is unavailable.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, err error) {
 	removed = make([]bool, len(plan.Remove))

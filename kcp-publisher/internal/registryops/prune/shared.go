@@ -24,7 +24,7 @@ var knownTags = map[string]string{
 	bundle.ContentRepository:   "blob-",
 }
 
-// readShared reads a repository in which each manifest has a tag. It omits manifests with unknown formats.
+// readShared reads a repository whose manifests all have tags. It omits manifests with unknown formats.
 func (r *reader) readShared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *reader) readShared(ctx context.Context, name string) error {
 	return nil
 }
 
-// isKnownFormat reports whether the manifest and its tag have a known format. For a list of images,
-// expires is the time at which the list expires.
+// isKnownFormat reports whether the manifest and its tag have a known format. For a list of images, it also returns the
+// time at which the list expires.
 func (r *reader) isKnownFormat(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {

@@ -124,8 +124,8 @@ func decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// reportingRuntimes returns the runtimes whose report repositories are in the list, without duplicates. prefix is the
-// path of the fleet's location.
+// reportingRuntimes returns the runtimes whose report repositories are in the list, without duplicates. The parameter
+// prefix is the path of the fleet's location.
 func reportingRuntimes(prefix string, repositories []string) []string {
 	var runtimes []string
 	seen := map[string]bool{}

@@ -25,8 +25,8 @@ type pattern struct {
 
 const belowSuffix = "/**"
 
-// NewPolicy parses a prefix such as "fleet" and the module repositories, each NAME or NAME/**. A pattern that includes
-// the fleet's own repositories is an error.
+// NewPolicy parses a prefix such as "fleet" and the names of the module repositories, each in the form NAME or NAME/**.
+// It returns an error for a pattern that includes one of the fleet's own repositories.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
 		return Policy{}, fmt.Errorf("prefix %q: must be a path such as fleet", prefix)

@@ -53,7 +53,7 @@ func (i *Issuer) KeySet() ([]byte, error) {
 	return json.MarshalIndent(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key}}, "", "  ")
 }
 
-// sign returns a signed token for a user. id must be unique for each token.
+// sign returns a signed token for a user. The ID must be unique for each token.
 func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
 	if granted == nil {
 		return "", errors.New("token: the list of permissions is missing, which a registry could treat as full access")

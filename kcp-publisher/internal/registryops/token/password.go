@@ -64,7 +64,7 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 var errRefused = errors.New("invalid user or password, or the password was revoked")
 
 // authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the index
-// of the secret from which the password is derived.
+// of the secret that the password is derived from.
 func authenticate(secrets trust.TokenSecrets, user, password string, minGeneration int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

@@ -9,8 +9,8 @@ import (
 
 // Passwords verifies users' passwords. It is safe for concurrent use if its functions are.
 type Passwords struct {
-	// Secrets returns the secrets from which passwords are derived, newest first. While it returns an error, all users
-	// are refused.
+	// Secrets returns the secrets for deriving passwords, newest first. While it returns an error, all users are
+	// refused.
 	Secrets func() (trust.TokenSecrets, error)
 	// InForce returns the lowest valid generation for a user's password. While it returns an error, all users are
 	// refused.

@@ -40,8 +40,8 @@ type Service struct {
 
 // Options configures a Service.
 type Options struct {
-	// Secrets returns the secrets from which passwords are derived, newest first. While it returns an error, all users
-	// are refused.
+	// Secrets returns the secrets for deriving passwords, newest first. While it returns an error, all users are
+	// refused.
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
 	Issuer  *Issuer
@@ -86,7 +86,7 @@ type tokenResponse struct {
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
-		// A client that starts with the OAuth 2 request then repeats the request with GET.
+		// A client that starts with an OAuth 2 request, which uses POST, then repeats the request with GET.
 		w.Header().Set("Allow", http.MethodGet)
 		writeProblem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the method must be GET")
 		return

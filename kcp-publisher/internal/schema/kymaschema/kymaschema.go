@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
-// Schema is the Kyma schema in its storage version.
+// Schema is the schema of the Kyma CRD's storage version.
 type Schema struct{ *crdschema.Schema }
 
 // New reads the Kyma schema from the chart.
