@@ -52,7 +52,7 @@ func TestSettingsOmitTheCheckRunForAgentsWithoutSupport(t *testing.T) {
 	}
 }
 
-func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
+func TestReportedCheckRunOverALimitIsRefused(t *testing.T) {
 	result := func(name string) ReportedCheck {
 		return ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: v1beta2.CheckPassed}}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestDetailsBeyondALimitAreRefused(t *testing.T) {
+func TestModuleDetailsOverALimitAreRefused(t *testing.T) {
 	long := strings.Repeat("x", MaxLogBytes+1)
 	line := strings.Repeat("x", MaxDetailTextBytes+1)
 	for name, c := range map[string]struct {

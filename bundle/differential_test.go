@@ -235,7 +235,7 @@ func TestVerifyReportsMissedBundles(t *testing.T) {
 	})
 }
 
-func TestTimeOfLastAcceptedBundleNeverDecreases(t *testing.T) {
+func TestNewestAcceptedBundleTimeNeverDecreases(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
 		"bundle issued after the newest accepted time": {
 			trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour),

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestAgentAcceptsOnlyItsOwnKymasStatements(t *testing.T) {
+func TestAgentAcceptsOnlyStatementsForItsOwnKyma(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt, mallory := victim, trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u3"}
 	rebuilt.UID = "u2"

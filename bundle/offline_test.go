@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
+func TestVerifyAcceptsNextBundleAfterNinetyDaysOffline(t *testing.T) {
 	const days = 24 * time.Hour
 	signer := trusttest.NewSigner(t)
 	root := trusttest.RootFor(t, signer) // valid until a year after trusttest.Now

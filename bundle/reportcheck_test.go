@@ -108,7 +108,7 @@ func TestNextReportSequenceFollowsTheClock(t *testing.T) {
 	}
 }
 
-func TestReportBeyondALimitIsRefused(t *testing.T) {
+func TestReportOverALimitIsRefused(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for field, change := range map[string]func(*Report){

@@ -190,7 +190,7 @@ func TestSealRefusesInvalidInput(t *testing.T) {
 	}
 }
 
-func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
+func TestLargestSealedSecretsFitInABundle(t *testing.T) {
 	to := identity(t).Recipient().String()
 	fill := func(n int) Secrets {
 		s := password("1")

@@ -128,7 +128,7 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 	}
 }
 
-func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
+func TestDocumentsWithoutTakeoverOmitTakeoverFields(t *testing.T) {
 	documents, err := NewDocuments(sampleState(), sampleCatalog())
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
+func TestValuesReplacePlaceholdersOnlyInParsedStrings(t *testing.T) {
 	hostile := "a\"}\nadmin: true # {{ .Values }} ${kyma-pull.dev/values.zone}"
 	values := ModuleValues{"region": new(string), "zone": new(string), "labels.example.org/tier": new(string),
 		"gone": nil}
@@ -94,7 +94,7 @@ func TestPlaceholdersInIdentityFieldsAreRefused(t *testing.T) {
 	}
 }
 
-func TestValuesBeyondALimitAreRefused(t *testing.T) {
+func TestValuesOverALimitAreRefused(t *testing.T) {
 	many := Values{}
 	for i := range MaxValues + 1 {
 		many["n"+strings.Repeat("x", i%60)+string(rune('a'+i/60))] = ""

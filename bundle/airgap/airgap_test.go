@@ -252,7 +252,7 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesSortsVolumesAndReportsMissingVolumes(t *testing.T) {
+func TestVolumesAreSortedAndMissingVolumesAreReported(t *testing.T) {
 	files := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
 	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
 		t.Errorf("got files %v, want two volumes of b, a.tar and one volume of c", files)

@@ -8,7 +8,7 @@ import (
 )
 
 // An importer refuses files with an oversized index, so an export must not write one.
-func TestExportWithATooLargeIndexIsRefused(t *testing.T) {
+func TestExportWithAnOversizedIndexIsRefused(t *testing.T) {
 	layout := sampleLayout(1)
 	name := strings.Repeat("r", 1<<10)
 	for i := range maxIndexBytes >> 10 {

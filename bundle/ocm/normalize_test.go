@@ -148,7 +148,7 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 
 // The official OCM tool compares all pairs of resources, as slowlyWithVersions does. This takes too long for untrusted
 // descriptors, so withVersions uses another algorithm that must have the same result.
-func TestAmbiguousIdentitiesGetVersionsAsInOCMTool(t *testing.T) {
+func TestAmbiguousResourceIdentitiesIncludeTheVersion(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
 	for range 2_000 {

@@ -45,7 +45,7 @@ func TestUnknownReasonsBecomeOther(t *testing.T) {
 	}
 }
 
-func TestReasonOfAnErrorIsTheOutermostReason(t *testing.T) {
+func TestOutermostErrorReasonWins(t *testing.T) {
 	inner := Errorf(TemplateMissing, "ModuleTemplate keda-1.0.0 not found")
 	for name, c := range map[string]struct {
 		err  error

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestUnavailableDistinguishesRegistryFailures(t *testing.T) {
+func TestOnlyRegistryOutagesCountAsUnavailable(t *testing.T) {
 	answer := func(status int) error { return fmt.Errorf("push: %w", &errcode.ErrorResponse{StatusCode: status}) }
 	for name, c := range map[string]struct {
 		err  error

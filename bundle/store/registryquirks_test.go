@@ -366,7 +366,7 @@ func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadClo
 	}{body, body}, nil
 }
 
-func TestRequestsFailDuringALongPause(t *testing.T) {
+func TestWritesFailDuringALongRetryAfterPause(t *testing.T) {
 	var writes atomic.Int32
 	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {

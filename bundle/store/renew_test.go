@@ -58,7 +58,7 @@ func trusts(t *testing.T, registries *Registries, host string) bool {
 	return false
 }
 
-func TestAnnouncedAuthorityIsTrustedUntilItIsWithdrawn(t *testing.T) {
+func TestAnnouncedCAIsTrustedUntilWithdrawn(t *testing.T) {
 	host, authority := tlsRegistry(t)
 	registries, err := NewRegistries(Access{NoRetry: true, CA: newAuthority(t)})
 	if err != nil {

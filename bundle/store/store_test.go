@@ -42,7 +42,7 @@ func TestOpenAcceptsValidLocations(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesAFolderWithoutTheLayoutScheme(t *testing.T) {
+func TestOpenRefusesFolderWithoutOCILayoutPrefix(t *testing.T) {
 	for _, location := range []string{"./x", "../x", ".", "/tmp/x", "~/fleet", "my-registry", "fleets/production",
 		"fleet/"} {
 		_, err := Open(location, openRegistries(t))

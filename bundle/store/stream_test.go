@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
+func TestStreamSendsCredentialsOnlyToItsHost(t *testing.T) {
 	asked := map[string]string{}
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		asked["elsewhere"], _, _ = request.BasicAuth()

@@ -37,7 +37,7 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 	}
 }
 
-func TestAliasesCountWithTheirFullSize(t *testing.T) {
+func TestYAMLAliasesCountAtTheirExpandedSize(t *testing.T) {
 	for in, want := range map[string]string{
 		"a: &a {x: 1}\nb: {<<: *a, y: 2}":                  "",
 		"a: &a {x: 1}\nb: {<<: [*a, {z: 1}]}":              "",

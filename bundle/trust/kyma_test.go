@@ -27,7 +27,7 @@ func TestParseKymaAcceptsNamespaceAndName(t *testing.T) {
 	}
 }
 
-func TestCertificateContainsTheKyma(t *testing.T) {
+func TestCertificateNamesItsKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)
 	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"},

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
+func TestInvalidWindowPolicyErrorNamesTheField(t *testing.T) {
 	inRule := func(window string) string { return `{"rules":[{"match":{"plan":"x"},"windows":[` + window + `]}]}` }
 	match := func(match string) string { return `{"rules":[{"match":{` + match + `},"windows":[]}]}` }
 	for name, c := range map[string]struct{ policy, want string }{

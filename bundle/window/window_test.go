@@ -52,7 +52,7 @@ func (m policyQuery) ask(t *testing.T, policy Policy) {
 	}
 }
 
-func TestNextReturnsWindowForRuntime(t *testing.T) {
+func TestNextMaintenanceWindowMatchesTheRuntime(t *testing.T) {
 	weekly, dates := load(t, "testdata/weekly.json"), load(t, "testdata/dates.json")
 	if len(weekly.Remarks)+len(dates.Remarks) > 0 {
 		t.Errorf("got remarks %q and %q, want none", weekly.Remarks, dates.Remarks)

@@ -160,7 +160,7 @@ func TestImageIsReproducible(t *testing.T) {
 }
 
 // ko adds the program to the base image, so the base image must contain everything else.
-func TestBaseImageIsAnImageWithoutTheProgram(t *testing.T) {
+func TestBaseImageContainsEverythingButTheProgram(t *testing.T) {
 	base, err := Build(Options{Name: "base", Version: "v1", Created: created, Architecture: "amd64"})
 	require.NoError(t, err)
 	image, err := Build(options(withChangedHeader(t, atMachine, machineAMD64)))
@@ -209,7 +209,7 @@ func TestUnsupportedProgramIsRejected(t *testing.T) {
 }
 
 // Scripts from before release 0.1.0 use the file name without a version.
-func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
+func TestImageArchiveIsNamedWithAndWithoutVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, withChangedHeader(t, atMachine, machineARM64), 0o600))
 	for _, version := range []string{"v1", "v2"} {

@@ -2,7 +2,7 @@ package suite
 
 import "testing"
 
-func TestLongSkipsOutsideTheLongSuite(t *testing.T) {
+func TestLongTestsAreSkippedOutsideTheLongSuite(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "1": true} {
 		t.Setenv(env, value)
 		ran := false

@@ -41,7 +41,7 @@ func TestUnclearPhrasesAreCounted(t *testing.T) {
 	}
 }
 
-func TestCommentsAndStringsOfGoFilesAreMeasured(t *testing.T) {
+func TestGoCommentsAndStringsAreMeasured(t *testing.T) {
 	const source = "// Package a has what it needs.\n" +
 		"//\n" +
 		"//go:generate tell what\n" +

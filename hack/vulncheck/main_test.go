@@ -40,7 +40,7 @@ func TestRunDeterminesMessageAndExitCode(t *testing.T) {
 	}
 }
 
-func TestCheckUsesCopyOfDatabase(t *testing.T) {
+func TestVulncheckUsesACopyOfTheDatabase(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	for name, c := range map[string]struct {
 		module, path, symbol string

@@ -137,7 +137,7 @@ func TestCheckerDetectsDamageByClones(t *testing.T) {
 	}
 }
 
-func TestCopyCanStartWhileItsManifestsAreDeleted(t *testing.T) {
+func TestCheckerAllowsModuleLossInCopyWithDeletedCRD(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		c, _ := history()
 		if deleted {

@@ -35,7 +35,7 @@ func TestOneHourPlanHasEveryKindOfFault(t *testing.T) {
 }
 
 // Steps remove only objects that exist, and faults on the same object do not overlap.
-func TestPlanCanBeExecuted(t *testing.T) {
+func TestChaosPlanCanBeExecuted(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute
 		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}

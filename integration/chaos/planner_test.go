@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestPlannerIsPublisherWithLease(t *testing.T) {
+func TestPlannerIsThePublisherThatHoldsTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		leases [2]int // the planner's lease metric in each of the two publishers
 		want   string

@@ -35,7 +35,7 @@ func TestStepsOnTheSameObjectRunSequentially(t *testing.T) {
 	})
 }
 
-func TestOriginalAgentRunsWhileItsCopyRuns(t *testing.T) {
+func TestFaultsSpareTheOriginalAgentWhileItsCopyRuns(t *testing.T) {
 	disturbing := []Kind{
 		KillAgent, StopRuntimeAPI, RestoreRuntime, HangWay, ResetWay, SlowWay, ForgetWay, CutRuntime,
 	}

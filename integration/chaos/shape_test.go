@@ -23,7 +23,7 @@ func TestUnsupportedOptionCombinationsAreRefused(t *testing.T) {
 	}
 }
 
-func TestDisastersSkipAgentsOfEarlierReleases(t *testing.T) {
+func TestDisasterPlanSkipsAgentsFromEarlierReleases(t *testing.T) {
 	shape := Shape{Real: 4, Simulated: 2, Replicas: 2, Disasters: true, Mixed: "a"}
 	hit := map[string]bool{}
 	for _, s := range Generate(1, shape, time.Hour) {

@@ -229,7 +229,7 @@ func TestRenewedBundleHasTheSameContent(t *testing.T) {
 	}
 }
 
-func TestFailedUpgradeIsAResultForTheWantedVersion(t *testing.T) {
+func TestFailedUpgradeCountsAsResultForRequestedVersion(t *testing.T) {
 	module := bundle.ReportedModule{Name: scaler, Version: "1.4.0", Wanted: "1.7.0", State: v1beta2.StateError}
 	report := bundle.Report{Modules: []bundle.ReportedModule{module}}
 	if version := newReported("real-1", report).Answered[scaler]; version != "1.7.0" {

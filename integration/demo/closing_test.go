@@ -12,7 +12,7 @@ import (
 )
 
 // With --help, the program parses a command line but does not execute it.
-func TestDemoClosingCommandsAreValid(t *testing.T) {
+func TestCommandsAtTheEndOfTheDemoAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func TestImpairedLinkDropsConnectionsUntilHealed(t *testing.T) {
 	}
 }
 
-func TestLinkClosesConnectionsWithoutRegistry(t *testing.T) {
+func TestLinkClosesConnectionsIfRegistryIsDown(t *testing.T) {
 	registry := startEcho(t)
 	must(t, registry.listener.Close())
 	if call(t, linkTo(t, registry.listener.Addr().String())).ask() {

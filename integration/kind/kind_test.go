@@ -64,7 +64,7 @@ func TestMissingCapabilitiesAreDetected(t *testing.T) {
 	}
 }
 
-func TestConcurrentRunIsRejected(t *testing.T) {
+func TestConcurrentKindRunIsRejected(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	lock, err := claim()
 	if err != nil {

@@ -20,7 +20,7 @@ func recordedModules() []Module {
 	return []Module{{sample.Mailer("1.1.0"), "regular"}, {Prioritized(), "regular"}}
 }
 
-func TestLandscapeMatchesRecording(t *testing.T) {
+func TestLifecycleManagerLandscapeMatchesRecording(t *testing.T) {
 	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := Kyma(RecordedKyma, spec, recordedModules()...)
 	if err != nil {

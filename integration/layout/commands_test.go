@@ -24,7 +24,7 @@ const (
 	tokens      = "TestDistributionRegistryWithTokenServiceIsolatesRuntimes"
 	rights      = "TestModulesHaveOnlyTheirAccountsRights"
 	uiPage      = "TestOperatorApprovesAWaveInTheUI"
-	definitions = "TestDefinitionsGuideUpgradesAndRollsBack"
+	definitions = "TestUpgradeGuideUpgradesAndRollsBackCRDs"
 	converted   = "TestV1beta1KymaReceivesABundle"
 	tutorials   = "TestTutorialCommandsWork"
 	trains      = "TestTrainPromotesByCommits"
@@ -50,19 +50,19 @@ var runBy = map[string][]string{
 	"docs/guides/operate-a-fleet.md":                {operators},
 	"docs/guides/registry-configurations.md":        {tokens},
 	"docs/guides/troubleshooting.md": {
-		operators, "TestChecksReportProblemsBeforeProgramsRun", operators,
+		operators, "TestCheckCommandsReportProblemsBeforeProgramsRun", operators,
 	},
 	"docs/guides/ui-in-cluster.md": {charts},
 	"docs/guides/ui.md":            {uiPage},
 	"docs/guides/uninstall.md":     {charts},
 	"docs/guides/upgrade-and-skew.md": {
-		charts, "TestReleasedAgentMovesToTheSmallRole", charts, definitions, definitions, definitions, definitions,
+		charts, "TestReleasedAgentMovesToTheRestrictedRole", charts, definitions, definitions, definitions, definitions,
 		converted, converted,
 	},
 	"docs/guides/verify-a-release.md": {release},
 	// The tests on kind run make images.
 	"docs/guides/install.md":                 {notRun, charts, charts, charts, charts, charts, charts},
-	"docs/guides/removals.md":                {"TestLargeRemovalsWaitForAnApproval"},
+	"docs/guides/removals.md":                {"TestLargeRemovalsWaitForApproval"},
 	"docs/guides/repair.md":                  {charts},
 	"docs/guides/kind.md":                    {notRun}, // commands that run the tests on kind
 	"docs/guides/maintenance.md":             {operators},

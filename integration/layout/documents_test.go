@@ -84,7 +84,7 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 }
 
 // The comment at a suite.Long call names short tests for the same behavior.
-func TestShortTestsForLongTestsExist(t *testing.T) {
+func TestShortTestsNamedForLongTestsExist(t *testing.T) {
 	sources := testSources(t)
 	comments := regexp.MustCompile(`suite\.Long\(t\) // the short suite runs (.+)`).FindAllStringSubmatch(sources, -1)
 	if len(comments) < 40 {

@@ -296,7 +296,7 @@ func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 }
 
 // The oracle is a separate module, so the project does not depend on sigstore-go.
-func TestOnlyOracleLinksSigstoreGo(t *testing.T) {
+func TestProjectDoesNotLinkSigstoreGo(t *testing.T) {
 	for path := range allPackages(t) {
 		if strings.HasPrefix(path, "github.com/sigstore/sigstore-go") {
 			t.Errorf("the project links %s", path)

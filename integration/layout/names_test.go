@@ -65,7 +65,7 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 }
 
 // The reasons are values for a metric label and for a field in `publish` output.
-func TestReferenceListsTheReasonsForBundles(t *testing.T) {
+func TestReferenceListsReasonsForPublishingBundles(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n",
 		"<!-- end of reasons of bundles -->\n"
 	before, rest, begins := strings.Cut(readFile(t, page), begin)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSourcesAreBoundToTheirCommit(t *testing.T) {
+func TestModuleSourcesMustMatchTheirCommit(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv(sourcesEnv, base)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

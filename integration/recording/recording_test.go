@@ -70,7 +70,7 @@ func TestPictureShowsCommandStepsAndResult(t *testing.T) {
 	}
 }
 
-func TestLinesStayInsideThePicture(t *testing.T) {
+func TestPictureIsAsWideAsItsLongestLine(t *testing.T) {
 	long := Recording{Command: "make demo", Steps: []string{strings.Repeat("x", 200)}}
 	if !bytes.Contains(long.SVG(), []byte(`width="1653"`)) {
 		t.Errorf("the picture is not as wide as its longest line:\n%.200s", long.SVG())

@@ -145,7 +145,7 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 
 // The runtime "ship" has its own registry, and the runtime "bunker" has a folder instead. Neither can connect to the
 // fleet's registry.
-func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
+func TestAirGappedRuntimeIsManagedOnlyByFiles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})

@@ -47,7 +47,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 }
 
 // Each program is checked with several faults at once, and then without faults.
-func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
+func TestCheckCommandsReportProblemsBeforeProgramsRun(t *testing.T) {
 	suite.Long(t) // the short suite runs the tests in internal/preflight
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{

@@ -239,7 +239,7 @@ func TestSignedPublicChartIsInstalled(t *testing.T) {
 	}
 }
 
-func TestInlineDescriptorNamesItsRepository(t *testing.T) {
+func TestModuleInstallsFromRepositoryInInlineDescriptor(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	v := owned(f, sample.Overlay("2.0.0"))

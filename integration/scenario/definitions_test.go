@@ -139,7 +139,7 @@ func (d *definitions) untilNothingIsWritten() {
 }
 
 // Programs from the oldest supported release and the current programs take turns on the same stored objects.
-func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
+func TestUpgradeGuideUpgradesAndRollsBackCRDs(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit
 	before := programsAt(t, oldest)

@@ -14,7 +14,7 @@ import (
 
 // A version fails in the canary while the version before it still soaks in all runtimes. An operator reverts the
 // promotion with `git revert` and does nothing else. No runtime may return to a version older than the soaking one.
-func TestGitRevertOfAFailedPromotionIsEnough(t *testing.T) {
+func TestGitRevertUndoesAFailedPromotion(t *testing.T) {
 	suite.Long(t) // the short suite runs TestFailedCanaryReturnsToTheSoakingVersion
 	ctx, repo := t.Context(), newRepository(t)
 	const releases = "fleet/releases/scaler.yaml"

@@ -171,7 +171,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 }
 
 // A user changes and deletes objects that are managed by Git, and pushes commits with mistakes.
-func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
+func TestGitRevertsManualChangesAndConfirmsPruning(t *testing.T) {
 	suite.Long(t) // the short suite runs TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)

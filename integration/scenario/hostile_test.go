@@ -201,8 +201,8 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 
 // A Kyma that is too large for a report must not stop the agent's reports. If the report does not contain the requested
 // modules, the publisher must keep the previous request.
-func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
-	suite.Long(t) // the short suite runs TestEveryReportFits and TestTruncatedReportIsReported
+func TestOversizedReportIsTruncatedAndAccepted(t *testing.T) {
+	suite.Long(t) // the short suite runs TestEveryReportFitsTheSizeLimit and TestTruncatedReportIsReported
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
 	r := &reporter{t: t, fleet: f, id: runtime.ID}

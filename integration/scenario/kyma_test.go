@@ -177,7 +177,7 @@ spec:
 	must(t, r.UntilGone(ctx, f.Own("deployment-broken")))
 }
 
-func TestModuleStatusNamesItsSource(t *testing.T) {
+func TestModuleStatusNamesItsTemplateAndManifest(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

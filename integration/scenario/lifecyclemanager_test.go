@@ -24,7 +24,7 @@ import (
 )
 
 // The test takes over a runtime from a running lifecycle-manager, returns the runtime, and takes it over again.
-func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
+func TestTakeoverFromRunningLifecycleManagerWorks(t *testing.T) {
 	suite.Long(t)
 	program := lifecyclemanager.Program(t)
 	l, one := newManagedLandscape(t, program)
@@ -76,7 +76,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 
 // A Kyma is deleted after its modules are adopted and before the takeover is finished. The running lifecycle-manager
 // must not block the deletion or reinstall any object.
-func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
+func TestLifecycleManagerDoesNotBlockKymaDeletion(t *testing.T) {
 	suite.Long(t)
 	l, one := newManagedLandscape(t, lifecyclemanager.Program(t))
 	l.untilManaged("1.7.0", "guard", "mailer", "scaler")

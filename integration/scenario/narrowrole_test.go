@@ -21,8 +21,8 @@ import (
 // An earlier release stored content in Secrets with digests in their names, and its Role allowed access to all
 // Secrets in kyma-system. With the role of the current chart, the agent stores the content in Secrets with fixed
 // names.
-func TestReleasedAgentMovesToTheSmallRole(t *testing.T) {
-	suite.Long(t) // the short suite runs TestContentIsStoredWithOnlyTheRoleOfTheChart
+func TestReleasedAgentMovesToTheRestrictedRole(t *testing.T) {
+	suite.Long(t) // the short suite runs TestContentStoreNeedsOnlyTheChartsRole
 	today, err := fleet.Build()
 	must(t, err)
 	for _, past := range releases(t) {

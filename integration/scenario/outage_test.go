@@ -190,7 +190,7 @@ func eventsOf(t *testing.T, r *fleet.Runtime, reason string) []corev1.Event {
 }
 
 func TestIdleFleetWritesNothing(t *testing.T) {
-	suite.Long(t) // the short suite runs TestUnchangedBundleCausesNoWrites and TestHeartbeatDoesNotWriteTheStatus
+	suite.Long(t) // the short suite runs TestUnchangedBundleCausesNoWrites and TestUnchangedReportDoesNotWriteTheStatus
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	must(t, f.Control.Create(ctx, secretFor("one", "scaler", "scaler-login", "s3cret")))

@@ -176,7 +176,7 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 
 // While the agent of the original cluster is down, an operator confirms the copy as the only agent, and the copy's
 // admin removes all modules.
-func TestOriginalKeepsModulesThatItsCopyRemoved(t *testing.T) {
+func TestOriginalRuntimeKeepsModulesRemovedFromItsCopy(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "outage", map[string]string{"mailer": "1.0.0"})

@@ -24,7 +24,7 @@ var longest = []string{
 	"TestPublisherRestoresDataLostFromTheRegistry",
 	"TestPublisherRestoresDataLostFromZot",
 	"TestZotGarbageCollectionKeepsFleetContent",
-	"TestRuntimeIsManagedByFilesOnly",
+	"TestAirGappedRuntimeIsManagedOnlyByFiles",
 	"TestBundleUpgradesAgentAndRollsBackABadImage",
 	"TestHostileReportsDoNotFillThePublishersMemory",
 	"TestRegistryIsNeverTrustedForContent",

@@ -280,7 +280,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 
 	t.Run("agent restores CRDs that were deleted while it was stopped", func(t *testing.T) {
-		suite.Long(t) // the short suite runs TestDefinitionsDeletedDuringStartAreRestored
+		suite.Long(t) // the short suite runs TestAgentRestoresCRDsDeletedDuringStart
 		must(t, r.Agent().Kill())
 		untilOthers := loseDefinitions(t, r, "kymas", "manifests")
 		must(t, r.StartAgent())

@@ -194,7 +194,7 @@ func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 
 // While the agent is stopped, the current bundle expires and operators rotate the keys several times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
-	suite.Long(t) // the short suite runs TestBundleIsFrozenWhenItExpiresOrLosesItsTrust
+	suite.Long(t) // the short suite runs TestBundleIsFrozenWhenExpiredOrNoLongerTrusted
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
 		PublisherFlags: []string{"--set", "keys-poll-interval=1s", "--validity", "30s", "--set", "certificate-validity=1m"},

@@ -113,7 +113,7 @@ func (g *limitedFleet) labelBoth(label, value string) {
 
 // One after the other, several causes would remove a module from all runtimes. The publisher holds each removal until
 // the cause is undone or an operator approves it.
-func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
+func TestLargeRemovalsWaitForApproval(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	watch := sample.Version{

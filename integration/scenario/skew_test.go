@@ -183,7 +183,7 @@ func (s *skew) checkPublisherDowngrades() {
 }
 
 // The simulated agent supports fewer features than this version.
-func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
+func TestModuleWaitsForAnAgentWithRequiredFeatures(t *testing.T) {
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{sidecars}})
 	berlin, err := f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "mailer"))
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 
 // An operator adds a mandatory module and a beta label after the snapshot. The restored control plane knows neither of
 // them, but the registry has newer bundles.
-func TestRestoredSnapshotKeepsModulesAssignedAfterIt(t *testing.T) {
+func TestRestoreKeepsModulesAssignedAfterSnapshot(t *testing.T) {
 	suite.Long(t) // the short suite runs TestRestartedPublisherAdoptsPushedBundle
 	for name, test := range map[string]struct {
 		running bool // the publisher runs through the restore

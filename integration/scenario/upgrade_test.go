@@ -105,7 +105,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
 	t.Run("agent rolls back its own image after repeated crashes", func(t *testing.T) {
-		suite.Long(t) // the short suite runs TestImageMustProveItselfOrIsRolledBack
+		suite.Long(t) // the short suite runs TestAgentImageMustProveItselfOrBeRolledBack
 		must(t, berlin.WantAgent(t.Context(), third))
 		untilRuns(t, berlin, third)
 		becomePod(t, berlin, "agent-3", third)

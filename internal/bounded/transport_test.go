@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestReadingTooLargeBodyFails(t *testing.T) {
+func TestReadingAnOversizedBodyFails(t *testing.T) {
 	tooLarge := errors.New("too large")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", len(r.URL.Path)))

@@ -25,7 +25,7 @@ func fill(before, part, middle, end, after string) string {
 }
 
 // Without limits, compiling these expressions would take seconds or exhaust the machine's memory.
-func TestHostileExpressionsCompileInShortTime(t *testing.T) {
+func TestHostileExpressionsCompileQuickly(t *testing.T) {
 	for name, text := range map[string]string{
 		"optMap chain":           fill("optional.of(1)", ".optMap(x,x)", "", "", ".hasValue()"),
 		"optFlatMap chain":       fill("optional.of(1)", ".optFlatMap(x,optional.of(x))", "", "", ".hasValue()"),
@@ -51,7 +51,7 @@ func TestHostileExpressionsCompileInShortTime(t *testing.T) {
 	}
 }
 
-func TestOptMapAppliesToTheValueOfItsReceiver(t *testing.T) {
+func TestOptMapUsesItsReceiversValue(t *testing.T) {
 	for text, want := range map[string]bool{
 		`body.?a.optMap(v, v + 1).orValue(0) == 3`:                                         true,
 		`body.?b.optMap(v, v + 1).orValue(0) == 0`:                                         true,

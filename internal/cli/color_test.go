@@ -79,7 +79,7 @@ func TestForgedColorSequencesAreEscaped(t *testing.T) {
 	}
 }
 
-func TestArgumentsCannotAddLines(t *testing.T) {
+func TestPrintfArgumentsCannotAddLines(t *testing.T) {
 	type state string
 	var out bytes.Buffer
 	Printf(&out, "%s %v %s %d %v\n", "a\nb\tc", fmt.Errorf("d\r\ne"), state("f\rg"), 7, []byte(nil))

@@ -62,8 +62,8 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 	}
 }
 
-// TestCommandsOfBothProgramsAreListed compares programCommands with the reference pages, which are generated.
-func TestCommandsOfBothProgramsAreListed(t *testing.T) {
+// TestProgramCommandListMatchesReferencePages compares programCommands with the reference pages, which are generated.
+func TestProgramCommandListMatchesReferencePages(t *testing.T) {
 	pages := map[string][]string{}
 	for program := range programCommands {
 		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli", program+".md"))

@@ -29,7 +29,7 @@ func programWithSettings() *cobra.Command {
 	return root
 }
 
-func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
+func TestCommandLineSettingsOverrideFileSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	for name, c := range map[string]struct {
 		file string

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestMoveAnnotationNamesOneModule(t *testing.T) {
+func TestMoveAnnotationMustNameOneModule(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        Move

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the admission policies")
 
-func TestReferenceOfAdmissionPoliciesIsCurrent(t *testing.T) {
+func TestAdmissionPolicyReferenceIsCurrent(t *testing.T) {
 	path := filepath.Join("..", "..", "charts", "skr-agent", "policy", "protection.yaml")
 	want := policiesYAML()
 	if *update {
@@ -30,7 +30,7 @@ func TestReferenceOfAdmissionPoliciesIsCurrent(t *testing.T) {
 
 // The agent and the admission policies both enforce each rule, or the table contains the reason why one of them does
 // not.
-func TestEveryRuleHasGoAndCELOrAReason(t *testing.T) {
+func TestEveryGuardRuleHasGoAndCELChecksOrAReason(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range listRules() {
 		require.False(t, names[r.name], "duplicate rule %s", r.name)

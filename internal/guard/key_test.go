@@ -7,7 +7,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-func TestKubernetesGroupsAreNotCustom(t *testing.T) {
+func TestKubernetesAPIGroupsAreNotCustom(t *testing.T) {
 	for _, version := range clientgoscheme.Scheme.PrioritizedVersionsAllGroups() {
 		if version.Group != "__internal" {
 			require.False(t, IsCustomGroup(version.Group), version.Group)
@@ -19,7 +19,7 @@ func TestKubernetesGroupsAreNotCustom(t *testing.T) {
 	}
 }
 
-func TestGroupsOutsideKubernetesAreCustom(t *testing.T) {
+func TestAPIGroupsOutsideKubernetesAreCustom(t *testing.T) {
 	for _, group := range []string{
 		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "metrics.k8s.io", "x-k8s.io",
 		"cluster.x-k8s.io",

@@ -66,7 +66,7 @@ func TestContentWithOwnerReferencesIsRefused(t *testing.T) {
 	require.NoError(t, Check(empty, home))
 }
 
-func TestTotalSharesOfPriorityLevelsAreLimited(t *testing.T) {
+func TestPriorityLevelSharesAreLimitedInTotal(t *testing.T) {
 	level := func(name string) *unstructured.Unstructured {
 		return objects(t,
 			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: "+name+

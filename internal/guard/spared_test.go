@@ -32,7 +32,7 @@ spec:
     - {apiGroups: [apiextensions.k8s.io], apiVersions: [v1], resources: [customresourcedefinitions]}
 `
 
-func TestPolicyForCRDsOfItsOwnGroupIsAccepted(t *testing.T) {
+func TestPolicyForCRDsInItsOwnGroupIsAccepted(t *testing.T) {
 	require.NoError(t, Check(objects(t, safeUpgrades), home))
 	const last, first = "object.spec.group != 'gateway.networking.k8s.io' || object.spec.scope == 'Cluster'",
 		"object.spec.group != 'gateway.networking.k8s.io' || oldObject == null"

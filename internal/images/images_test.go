@@ -190,7 +190,7 @@ func TestImagePathsAreRewrittenInCustomResources(t *testing.T) {
 	}
 }
 
-func TestImagesMissingInTheComponentAreListed(t *testing.T) {
+func TestImagesMissingFromTheComponentAreListed(t *testing.T) {
 	uses := []Use{
 		{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"},
 		{Image: "${X}"},

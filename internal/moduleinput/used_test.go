@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-func TestUsedImagesNeedsNoCluster(t *testing.T) {
+func TestUsedImagesAreFoundWithoutACluster(t *testing.T) {
 	content := []byte(`apiVersion: v1
 kind: Pod
 metadata: {name: a}

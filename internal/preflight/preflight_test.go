@@ -159,7 +159,7 @@ func TestPermissionsOnURLsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
+func TestAccountWithoutPermissionsCausesAWarning(t *testing.T) {
 	rules := authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules: []authorizationv1.ResourceRule{
 			{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}},
@@ -199,7 +199,7 @@ func published(t *testing.T, d Definition, drop string) []byte {
 	return data
 }
 
-func TestMissingFieldsOfDefinitionAreFound(t *testing.T) {
+func TestMissingCRDFieldsAreFound(t *testing.T) {
 	definitions, err := Definitions(charts.PublisherCRDs, filepath.Join("kcp-publisher", "files", "crds"))
 	if err != nil {
 		t.Fatal(err)

@@ -191,7 +191,7 @@ func TestSubstitutedValuesCannotInjectOtherValues(t *testing.T) {
 	require.ErrorContains(t, err, "is not listed in annotation")
 }
 
-func TestTypedValuesAreNumbersAndBooleansForTemplates(t *testing.T) {
+func TestTemplatesReceiveTypedValuesAsNumbersAndBooleans(t *testing.T) {
 	size, ha := "1000000", "false"
 	template := settingsMap(`{{ printf "%v/%t/%d" .Values.size .Values.ha (add .Values.size 1) | quote }}`)
 	in := chartWith(t, template, "values.yaml", "size: 1\nha: true\n", "values.schema.json",

@@ -170,7 +170,7 @@ func TestCanceledRenderingEnds(t *testing.T) {
 	require.Empty(t, children(t))
 }
 
-func TestFailedChildProcessIsNotAContentError(t *testing.T) {
+func TestFailureOfChildProcessIsNotAContentError(t *testing.T) {
 	for name, command := range map[string][]string{
 		"no command":                          nil,
 		"missing program":                     {"/no/such/agent"},

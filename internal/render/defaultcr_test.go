@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDefaultCRIsExactlyOneObject(t *testing.T) {
+func TestDefaultCRMustBeExactlyOneObject(t *testing.T) {
 	const keda = "apiVersion: operator.kyma-project.io/v1alpha1\nkind: Keda\nmetadata: {name: default}\n"
 	for name, c := range map[string]struct{ content, want string }{
 		"one object":                 {keda, ""},

@@ -49,7 +49,7 @@ data: {a: 1}
 	}, unknown)
 }
 
-func TestUnstoredKindsAreNotInstallable(t *testing.T) {
+func TestKindsThatAreNeverStoredAreNotInstallable(t *testing.T) {
 	for _, gvk := range []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Status"}, {Version: "v1", Kind: "Binding"}, {Version: "v1", Kind: "DeleteOptions"},
 		{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},

@@ -29,7 +29,7 @@ func inputs(t *testing.T, folder string) []byte {
 	return archive(t, members...)
 }
 
-func TestContentIsParsedLikeKubectl(t *testing.T) {
+func TestContentIsParsedAsInKubectl(t *testing.T) {
 	list := func(kind, items string) string { return "apiVersion: v1\nkind: " + kind + "\nitems: " + items }
 	for name, c := range map[string]struct {
 		content []byte

@@ -85,7 +85,7 @@ func TestErrorNamesIndirectlyUsedFunction(t *testing.T) {
 	require.ErrorContains(t, err, "because of randAlphaNum (config layer:1)")
 }
 
-func TestFunctionsWithoutEffectAreAccepted(t *testing.T) {
+func TestRandomOrTimeFunctionsWithoutEffectAreAccepted(t *testing.T) {
 	for name, in := range map[string]Input{
 		"function in a branch that is not executed": chartWith(t,
 			settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),

@@ -257,7 +257,7 @@ func longHello() []byte {
 	return records
 }
 
-func TestUnfinishedHandshakesFitIntoTheMemoryLimit(t *testing.T) {
+func TestUnfinishedHandshakesFitInTheMemoryLimit(t *testing.T) {
 	limits := Small
 	limits.Read = time.Minute
 	listener, err := Listen(t.Context(), "127.0.0.1:0", certificate(t), limits)

@@ -126,7 +126,7 @@ func TestBenchmarkRequestsAreNotCounted(t *testing.T) {
 	}
 }
 
-func TestApplicationNamesAreUniqueWithoutDigits(t *testing.T) {
+func TestApplicationNamesAreUniqueAndHaveNoDigits(t *testing.T) {
 	var names []string
 	for i := range 1000 {
 		names = append(names, appName(i))
@@ -147,7 +147,7 @@ func TestApplicationNamesAreUniqueWithoutDigits(t *testing.T) {
 	}
 }
 
-func TestTableShowsRatiosFromThisAndThePreviousRun(t *testing.T) {
+func TestTableShowsRatiosForCurrentAndPreviousRun(t *testing.T) {
 	dir := t.TempDir()
 	run := func(install float64) string {
 		r := newResults(options{Apps: 3})

@@ -49,7 +49,7 @@ func TestOnlyAcceptedPushesCountAsPublished(t *testing.T) {
 	}
 }
 
-func TestTrafficSinceExcludesEarlierRequests(t *testing.T) {
+func TestTrafficSinceACountExcludesEarlierRequests(t *testing.T) {
 	head, put := request{publisherHost, "HEAD", aboutReports}, request{publisherHost, "PUT", aboutBundles}
 	push := request{agentsHost, "PUT", aboutReports}
 	before := requestCounts{head: {N: 3}}

@@ -26,7 +26,7 @@ func TestLendReturnsExitCodeOfItsCommand(t *testing.T) {
 	}
 }
 
-func TestSecondLenderOfAFolderGetsItsOwnSocket(t *testing.T) {
+func TestSecondLenderInAFolderGetsItsOwnSocket(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	first, err := listen()
 	if err != nil {

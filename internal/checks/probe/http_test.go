@@ -247,7 +247,7 @@ func TestChecksWithoutPermissionsAreUnknown(t *testing.T) {
 
 // The agent's chart binds the checks' account to the "view" role. In a test cluster, no controller adds the aggregated
 // rules to this role. The test therefore uses the role "system:aggregate-to-view", which contains these rules.
-func TestRoleViewIsEnoughForReadingChecks(t *testing.T) {
+func TestViewRoleIsEnoughForChecks(t *testing.T) {
 	var user string
 	w := newWorld(t, func(o *Options) {
 		user = "reader-" + strconv.FormatInt(time.Now().UnixNano(), 36)

@@ -83,7 +83,7 @@ func (w *world) failWithPod(node string) {
 	w.Cleanup(func() { <-created })
 }
 
-func TestMessageOfFailedJobContainsTheEndOfItsLog(t *testing.T) {
+func TestFailedJobMessageContainsTheEndOfTheLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		kubelet http.HandlerFunc
 		want    string

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-func TestMessageOfJobThatCannotStartNamesTheReason(t *testing.T) {
+func TestMessageForUnstartedJobNamesTheReason(t *testing.T) {
 	image := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
 		Reason: "ImagePullBackOff", Message: "no such image\x1b[2J",
 	}}

@@ -64,7 +64,7 @@ func TestLargeChecksWaitForEachOther(t *testing.T) {
 	}
 }
 
-func TestObjectsThatNeedTooMuchMemoryAreUnknown(t *testing.T) {
+func TestCheckIsUnknownIfItsObjectsNeedTooMuchMemory(t *testing.T) {
 	w := newWorld(t)
 	for i := range 4 {
 		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{

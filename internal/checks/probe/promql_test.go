@@ -151,7 +151,7 @@ func answersQuery(w http.ResponseWriter, r *http.Request) {
 	answers(`{"resultType":"scalar","result":[1,"0.1"]}`)(w, r)
 }
 
-func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
+func TestFailedQueryReturnsNoPreUpgradeValue(t *testing.T) {
 	w := newWorld(t)
 	query := func(serve http.HandlerFunc) string {
 		c := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Service: w.serve(serve), Query: "up", Max: "1"}}

@@ -34,7 +34,7 @@ func withEntra(t *testing.T) {
 }
 
 // TestIdentityIsExchangedForPassword in package cloudauth tests the agent's login with the same endpoints.
-func TestLibrariesExchangeIdentityForPassword(t *testing.T) {
+func TestCloudLibrariesExchangeIdentityForPassword(t *testing.T) {
 	for name, c := range map[string]struct {
 		provider, host, user, password string
 		env                            func(*testing.T)
@@ -78,7 +78,7 @@ func TestMetadataServerIsReadWithTheLimitedClient(t *testing.T) {
 	}
 }
 
-func TestLibrariesCannotBeRedirected(t *testing.T) {
+func TestCloudLibrariesDoNotFollowRedirects(t *testing.T) {
 	cloud := cloudtest.Start(t)
 	withRole(t)
 	t.Setenv("AWS_ENDPOINT_URL_STS", cloud.HTTP)
@@ -112,7 +112,7 @@ func TestInvalidRefreshTokensAreRefused(t *testing.T) {
 	}
 }
 
-func TestCABundleForAWSSDKIsRefused(t *testing.T) {
+func TestAWSCABundleVariableIsRefused(t *testing.T) {
 	cloud := cloudtest.Start(t)
 	withRole(t)
 	t.Setenv("AWS_CA_BUNDLE", "/nowhere")

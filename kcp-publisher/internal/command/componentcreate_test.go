@@ -204,7 +204,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 }
 
 // An agent would not use the digest of --image if the component also listed the image without a digest.
-func TestDigestInImageFlagPinsTheManifestsImage(t *testing.T) {
+func TestImageFlagDigestPinsTheImageInTheManifest(t *testing.T) {
 	module := t.TempDir()
 	write(t, filepath.Join(module, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
 	var row component.Created

@@ -46,7 +46,7 @@ func TestRotateWarnsAboutShortValidity(t *testing.T) {
 	}
 }
 
-func TestCredentialsWarnAboutNamesSimilarToServiceUsers(t *testing.T) {
+func TestCredentialsWarnIfRuntimeIDResemblesServiceUser(t *testing.T) {
 	dir := keyFolder(t)
 	for user, want := range map[string]string{
 		"publisher": "warning: this is the password of a runtime with the ID publisher; for the user _publisher, run ",

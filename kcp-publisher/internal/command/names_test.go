@@ -62,7 +62,7 @@ func TestHelpGroupsAllCommands(t *testing.T) {
 	}
 }
 
-func TestUnhealthyRuntimesSetTheNegativeExitCode(t *testing.T) {
+func TestUnhealthyRuntimesSetExitCodeForNegativeResult(t *testing.T) {
 	if !isRefused(fmt.Errorf("status: %w", status.ErrUnhealthy)) {
 		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}

@@ -21,7 +21,7 @@ func (r *repository) commitFleet(t *testing.T) string {
 	return r.Commit()
 }
 
-func TestPublishRefusesCommitsThatDoNotDescendFromTheLast(t *testing.T) {
+func TestPublishRefusesCommitsNotBasedOnTheLastCommit(t *testing.T) {
 	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	publishFrom := func(url string, more ...string) outcome {
 		return run(append([]string{"publish", "--from", url, "--to", "oci-layout:" + layout, "--keys", keyDir,

@@ -13,7 +13,7 @@ func TestHelpListsFlagValues(t *testing.T) { clitest.CheckValues(t, newProgram("
 
 func TestHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
 
-func TestReferenceOfCommandsIsCurrent(t *testing.T) {
+func TestCommandReferenceIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }
 
@@ -21,7 +21,7 @@ func TestCommandsInDocsAreValid(t *testing.T) {
 	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }
 
-func TestReferenceOfConfigurationIsCurrent(t *testing.T) {
+func TestConfigurationReferenceIsCurrent(t *testing.T) {
 	clitest.CheckConfiguration(t, func() *cobra.Command { return newProgram("v0") }, "../../../docs", *update)
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Connections from clients without credentials must not exhaust a container's memory.
-func TestConnectionsFitIntoHalfOfTheChartsMemoryLimit(t *testing.T) {
+func TestConnectionsFitInHalfTheChartsMemoryLimit(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "kcp-publisher", "values.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
 	}
 }
 
-func TestDurationOfACatalogChangeStartsAtTheLatestHold(t *testing.T) {
+func TestCatalogChangeDurationStartsAtTheLatestHold(t *testing.T) {
 	c := &Catalog{Changes: withoutEvent()}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)

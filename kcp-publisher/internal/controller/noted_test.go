@@ -82,7 +82,7 @@ func TestSilenceAndRecoveryEmitOneEventEach(t *testing.T) {
 	}
 }
 
-func TestEventsSettingFailuresOmitsNormalEvents(t *testing.T) {
+func TestFailureEventsSettingOmitsNormalEvents(t *testing.T) {
 	for _, c := range []struct {
 		wanted KymaEvents
 		kind   string

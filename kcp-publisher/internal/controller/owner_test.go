@@ -14,7 +14,7 @@ import (
 
 // An operator moves a runtime from a suspended Kyma to a second Kyma, and later deletes the second Kyma. The first
 // Kyma is then the only one with the runtime ID. When it is resumed, it must still not get a bundle.
-func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
+func TestFormerOwnerGetsNoBundleAfterOwnerIsDeleted(t *testing.T) {
 	for name, end := range map[string]func(next *v1beta2.Kyma){
 		"runtime without a cluster": func(next *v1beta2.Kyma) { next.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True },
 		"runtime of another control plane": func(next *v1beta2.Kyma) {

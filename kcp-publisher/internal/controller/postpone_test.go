@@ -270,7 +270,7 @@ func TestPostponedReadIsNotCountedAsAReport(t *testing.T) {
 
 // The publisher polls an idle runtime with one request. If the runtime has sent an unchanged report, the publisher
 // needs a second request to fetch the report.
-func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
+func TestPollingAnIdleRuntimeTakesOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)
 	w.now = w.now.Add(2 * w.kymas.PollInterval)

@@ -17,7 +17,7 @@ import (
 )
 
 // The test impersonates the publisher with the permissions from its chart.
-func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
+func TestPublisherCanPatchOnlyItsOwnKymaFields(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("rbac", "publisher.yaml")
 	u.apply("policy", "publisher.yaml")

@@ -50,9 +50,9 @@ type removalJudge struct {
 	// firstSeen contains the time at which each pending removal was first seen.
 	firstSeen    map[removal.Removal]time.Time
 	lastDecision removalDecision
-	// deletedRemovals maps recently allowed removals to the times at which this process first read them from the
+	// recentRemovals maps recently allowed removals to the times at which this process first read them from the
 	// Kymas. These removals still count toward the limits after their Kymas are deleted.
-	deletedRemovals map[removal.Removal]time.Time
+	recentRemovals map[removal.Removal]time.Time
 	// announcedText is the text of the last Event about removals that wait for approval.
 	announcedText string
 }
@@ -74,19 +74,19 @@ func newRemovals(o Options, cached, uncached client.Reader, recorder events.Even
 	return &removalJudge{
 		cached: cached, uncached: uncached, namespace: o.Namespace, now: o.Publish.Now, limits: o.Limits, git: o.Git,
 		events: recorder, lease: o.KeyFolder.Lease,
-		pending:         map[types.UID]pendingEntry{},
-		firstSeen:       map[removal.Removal]time.Time{},
-		deletedRemovals: map[removal.Removal]time.Time{},
+		pending:        map[types.UID]pendingEntry{},
+		firstSeen:      map[removal.Removal]time.Time{},
+		recentRemovals: map[removal.Removal]time.Time{},
 	}
 }
 
 // dropUnused drops the data for decisions if no decision was made for unusedTime. It keeps the recent entries of
-// deletedRemovals, because they still count toward the limits.
+// recentRemovals, because they still count toward the limits.
 func (r *removalJudge) dropUnused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	maps.DeleteFunc(r.deletedRemovals, func(_ removal.Removal, at time.Time) bool {
+	maps.DeleteFunc(r.recentRemovals, func(_ removal.Removal, at time.Time) bool {
 		return at.Before(now.Add(-r.limits.Window))
 	})
 	if now.Sub(r.lastDecision.at) < unusedTime {
@@ -94,8 +94,8 @@ func (r *removalJudge) dropUnused() {
 	}
 	r.pending, r.firstSeen = map[types.UID]pendingEntry{}, map[removal.Removal]time.Time{}
 	r.lastDecision = removalDecision{}
-	if len(r.deletedRemovals) == 0 {
-		r.deletedRemovals = map[removal.Removal]time.Time{} // the memory of a map does not shrink
+	if len(r.recentRemovals) == 0 {
+		r.recentRemovals = map[removal.Removal]time.Time{} // the memory of a map does not shrink
 	}
 }
 
@@ -200,8 +200,8 @@ func (r *removalJudge) fleetDecision(
 	}
 	maps.DeleteFunc(r.firstSeen, func(known removal.Removal, _ time.Time) bool { return !r.lastDecision.pending[known] })
 	for _, recent := range fleet.Recent {
-		if _, noted := r.deletedRemovals[recent]; !noted {
-			r.deletedRemovals[recent] = now
+		if _, noted := r.recentRemovals[recent]; !noted {
+			r.recentRemovals[recent] = now
 		}
 	}
 	r.announceHeld(ctx)
@@ -211,10 +211,10 @@ func (r *removalJudge) fleetDecision(
 // recentDeletedKymaRemovals returns the removals that were allowed after the time since and whose Kymas no longer
 // exist.
 func (r *removalJudge) recentDeletedKymaRemovals(existing map[string]bool, since time.Time) (recent []removal.Removal) {
-	for known, at := range r.deletedRemovals {
+	for known, at := range r.recentRemovals {
 		switch {
 		case at.Before(since):
-			delete(r.deletedRemovals, known)
+			delete(r.recentRemovals, known)
 		case !existing[known.Runtime]:
 			recent = append(recent, known)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-func TestDataForRemovalsIsDroppedAfterTheLastDecision(t *testing.T) {
+func TestUnusedRemovalDataIsDropped(t *testing.T) {
 	now, invented := noon, removal.Removal{Runtime: "berlin", Module: "invented"}
 	old, recent := removal.Removal{Runtime: "old"}, removal.Removal{Runtime: "recent"}
 	r := &removalJudge{
@@ -20,7 +20,7 @@ func TestDataForRemovalsIsDroppedAfterTheLastDecision(t *testing.T) {
 			at: noon, pending: map[removal.Removal]bool{invented: true},
 			held: map[removal.Removal]removal.Reason{invented: removal.Restored},
 		},
-		deletedRemovals: map[removal.Removal]time.Time{old: noon.Add(-removal.DefaultLimits.Window), recent: noon},
+		recentRemovals: map[removal.Removal]time.Time{old: noon.Add(-removal.DefaultLimits.Window), recent: noon},
 	}
 	now = noon.Add(unusedTime / 2)
 	if r.dropUnused(); len(r.lastDecision.held) != 1 || len(r.firstSeen) != 1 || len(r.pending) != 1 {
@@ -30,7 +30,7 @@ func TestDataForRemovalsIsDroppedAfterTheLastDecision(t *testing.T) {
 	if r.dropUnused(); len(r.lastDecision.held)+len(r.lastDecision.pending)+len(r.firstSeen)+len(r.pending) != 0 {
 		t.Errorf("the data for the last decision was not dropped: %+v, %v, %v", r.lastDecision, r.firstSeen, r.pending)
 	}
-	if _, counts := r.deletedRemovals[recent]; len(r.deletedRemovals) != 1 || !counts {
-		t.Errorf("got the removals %v for deleted Kymas, want only the recent one", r.deletedRemovals)
+	if _, counts := r.recentRemovals[recent]; len(r.recentRemovals) != 1 || !counts {
+		t.Errorf("got the removals %v for deleted Kymas, want only the recent one", r.recentRemovals)
 	}
 }

@@ -55,7 +55,7 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 
 // One runtime sends unchanged reports, an attacker replays old ones, and the publisher and the agent restart. The
 // publisher may write the Kyma's status only once a day.
-func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
+func TestUnchangedReportDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
 	public, err := trust.EncodePublicKey(key)

@@ -115,7 +115,7 @@ type noKymas struct{ client.Reader }
 
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-func TestChangeForAllKymasEndsSkippedReconciles(t *testing.T) {
+func TestChangeForAllKymasPreventsSkippedReconciles(t *testing.T) {
 	c := &Catalog{Changes: NewChanges(), Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
 	before := c.markedCount.Load()

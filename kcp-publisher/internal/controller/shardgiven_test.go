@@ -13,7 +13,7 @@ import (
 
 // A shard writes a status, and the planner then changes a Rollout because of this status. The shard's cache can
 // receive the planner's change before it receives the shard's own status.
-func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
+func TestShardUsesItsOwnWritesBeforeTheCacheCatchesUp(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-func TestShardResolvesOnlyPlannedStates(t *testing.T) {
+func TestShardResolvesKymasOnlyForAnAnnouncedState(t *testing.T) {
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
 		t.Fatal(err)

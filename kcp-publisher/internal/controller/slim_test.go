@@ -159,7 +159,7 @@ func TestIndexOfSharedStringsIsLimited(t *testing.T) {
 	}
 }
 
-func TestVersionsOfBundlesAreShared(t *testing.T) {
+func TestEqualVersionMapsShareMemory(t *testing.T) {
 	s := NewSlimmer()
 	first := s.shareVersions(map[string]string{"scaler": "1.7.0"})
 	second := s.shareVersions(map[string]string{"scaler": "1.7.0"})

@@ -57,7 +57,7 @@ func TestPolicyWithUnwritableStatusDoesNotStopOthers(t *testing.T) {
 }
 
 // A runtime may have stopped while no publisher was running. The Kyma's status still shows that the runtime reports.
-func TestTrainCountsRuntimesOnlyWithCurrentReports(t *testing.T) {
+func TestTrainCountsOnlyRuntimesWithCurrentReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded time.Duration // before noon
 		received time.Duration // before noon, or 0 if this publisher has not read the report

@@ -15,7 +15,7 @@ import (
 
 // The publisher has read a report but cannot publish, because the registry is down. Later, the runtime counts as
 // silent.
-func TestUnreachableRuntimeHasReportedStates(t *testing.T) {
+func TestReportedStatesAreRecordedWhileTheRegistryIsDown(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.settle()
 	for _, state := range []reconcile.State{reconcile.Unreachable, reconcile.Held} {

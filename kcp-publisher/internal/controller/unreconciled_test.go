@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-func TestPublishersCountKymasThatNoneOfThemSelects(t *testing.T) {
+func TestPublisherCountsKymasThatItDoesNotReconcile(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func TestUnrenderableOfferIsListedAndExportContinues(t *testing.T) {
 }
 
 // Chart authors choose image names. An image name must not make the publisher connect to its own machine.
-func TestImageReferencesCannotReachThisMachine(t *testing.T) {
+func TestImageReferencesCannotReachLoopbackAddresses(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/helper:1", "linux/amd64")
 	_, port, _ := strings.Cut(f.host, ":")

@@ -112,7 +112,7 @@ func TestRotateKeepsPreviousPublisherKeyAccepted(t *testing.T) {
 	}
 }
 
-func TestRotateRootReplacesOnlyRootKey(t *testing.T) {
+func TestRotateRootReplacesTheOnlyRootKey(t *testing.T) {
 	w := newWorld(t, InitOptions{}, "secret")
 	old := w.RootKeyFiles()
 	before := w.root()

@@ -166,7 +166,7 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 
 // A standby process must load changed keys even while the registry is down. Otherwise, it could still use revoked keys
 // when it becomes the leader.
-func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
+func TestStandbyReplacesKeysDuringRegistryOutage(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, f.signer)}, noon.AddDate(1, 0, 0))

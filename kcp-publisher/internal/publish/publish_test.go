@@ -168,7 +168,7 @@ func TestRestartedPublisherAdoptsItsBundle(t *testing.T) {
 	}
 }
 
-func TestBundleStaysValidDuringItsTransport(t *testing.T) {
+func TestBundleStaysValidInTransit(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	f := newFleet(t)
 	p := f.started()
@@ -306,7 +306,7 @@ func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 }
 
 // IsSettled must check shared documents, because the next call to Publish does not read the registry again.
-func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
+func TestIsSettledChecksSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {

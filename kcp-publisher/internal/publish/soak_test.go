@@ -29,7 +29,7 @@ func (p *Publisher) holds(records int) map[string]int {
 }
 
 // Every twenty minutes of the simulated day, the test promotes a version, and creates and deletes a runtime.
-func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
+func TestMemoryStaysConstantDuringADayOfPublishing(t *testing.T) {
 	const (
 		runtimes = 4
 		step     = 20 * time.Minute

@@ -62,7 +62,7 @@ func reportedAs(version string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{Name: "keda", Version: version, Channel: "regular", State: v1beta2.StateReady}
 }
 
-func TestPlanListsModulesAndObstacles(t *testing.T) {
+func TestTakeoverPlanListsModulesAndObstacles(t *testing.T) {
 	keda := manifestOf("one", "keda", "1.7.0")
 	inState := func(state v1beta2.State) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { m.Status.State = state }
@@ -172,7 +172,7 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 	}
 }
 
-func TestPlanListsObjectsThatTakeoverFinishRemoves(t *testing.T) {
+func TestPlanListsObjectsRemovedByTakeoverFinish(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}

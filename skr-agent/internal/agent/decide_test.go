@@ -78,7 +78,7 @@ func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 	}
 }
 
-func TestSettingsOfMissingBundleAreZero(t *testing.T) {
+func TestMissingBundleHasZeroSettings(t *testing.T) {
 	require.Zero(t, bundleSettings(nil).PollInterval)
 	b := &bundle.Bundle{}
 	b.State.Settings.PollInterval = metav1.Duration{Duration: time.Second}

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestDetailsOfFailingModuleAreReadLessOftenOverTime(t *testing.T) {
+func TestFailingModuleDetailsAreReadLessOftenOverTime(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	k, now := inspectedDetails{}.update("Error", start, &bundle.ModuleDetails{}), start
 	if !k.dueAt(true).Equal(start.Add(detailsInterval)) {

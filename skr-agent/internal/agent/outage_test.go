@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
+func TestOutageEmitsOneEventAtItsStartAndOneAtItsEnd(t *testing.T) {
 	down, start := errors.New("connection refused"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	var o outage
 	for i, step := range []struct {

@@ -67,7 +67,7 @@ func newProving(t *testing.T) (*Agent, *int) {
 	}), measured
 }
 
-func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
+func TestChecksRequireReadyModuleAtBundleVersion(t *testing.T) {
 	a, _ := newProving(t)
 	cel := fleet.Check{Name: "cel", CEL: &fleet.CELCheck{Expression: "true"}}
 	stale := readyManifest("1.0.0")
@@ -132,7 +132,7 @@ func TestCheckTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 	}
 }
 
-func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
+func TestPreUpgradeValuesAreMeasuredOnlyForUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	for name, c := range map[string]struct {
 		installed []v1beta2.Manifest

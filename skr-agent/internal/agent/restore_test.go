@@ -20,7 +20,7 @@ import (
 
 // The controllers wait until the API server serves their kinds. If the agent did not restore the CRDs while it starts,
 // it would hang.
-func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
+func TestAgentRestoresCRDsDeletedDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()
 		a := newAgent(Options{Uncached: api, Now: time.Now})
@@ -47,7 +47,7 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	})
 }
 
-func TestRoundStartsOnlyForChangesToAgentSecrets(t *testing.T) {
+func TestOnlyContentAndStateSecretChangesStartARound(t *testing.T) {
 	var c changeLog
 	content := digest.FromString("content")
 	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {

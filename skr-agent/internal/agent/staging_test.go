@@ -106,7 +106,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 
 // While the Manifest CRD is deleted, the agent cannot read Manifests, but restores them later. An upgrade can then
 // still wait for a maintenance window, so the agent needs the content of the installed version.
-func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
+func TestDeletedManifestKeepsItsContentUntilRestored(t *testing.T) {
 	held := digest.FromString("held version")
 	api := &server{items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{
 		Name: "held", Annotations: map[string]string{"kyma-pull.dev/content-digest": held.String()},
@@ -139,7 +139,7 @@ func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 	require.Equal(t, []string{"held"}, api.deleted, "no bundle contains the module any more")
 }
 
-func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
+func TestContentDeletedDuringFetchIsVerifiedAfterTheFetch(t *testing.T) {
 	a := agentWithStore(&server{})
 	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
 	a.keptDigests, a.needsPrune = map[digest.Digest]bool{old: true}, true

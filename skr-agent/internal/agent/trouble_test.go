@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
+func TestReportListsFailedObjectsAndReason(t *testing.T) {
 	require.Nil(t, summarizeTrouble(nil, nil, nil, nil, nil))
 
 	refused := objects.Failure{

@@ -47,7 +47,7 @@ func TestAgentDetectsItsClone(t *testing.T) {
 
 // Notifications can cause polls at any time, so only polls one interval apart count. Within that interval, a second
 // agent would have replaced the report.
-func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
+func TestPollsConfirmTheAgentOncePerInterval(t *testing.T) {
 	const interval = 10 * time.Second
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 
 // While a cluster's agents are down, a copy of the cluster can become the only one with a running agent, and its admin
 // can remove modules.
-func TestAgentHoldsBundlesAfterReportFromUnknownAgent(t *testing.T) {
+func TestAgentAcceptsNoBundlesAfterReportFromUnknownAgent(t *testing.T) {
 	const saved = 5
 	for name, c := range map[string]struct {
 		instance, reporter string
@@ -108,7 +108,7 @@ func TestAgentHoldsBundlesAfterReportFromUnknownAgent(t *testing.T) {
 
 // One of the two agents uses sequence numbers that are ahead of the clock, for example because it has skipped reserved
 // numbers.
-func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
+func TestControlPlaneDetectsTwoAgentsWithOneKey(t *testing.T) {
 	key, place := trusttest.NewSigner(t), store.NewMemory()
 	public, err := key.PublicKey()
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestImportPrintsALinePer64MiB(t *testing.T) {
+func TestImportPrintsProgressEvery64MiB(t *testing.T) {
 	var out bytes.Buffer
 	advance := printProgress(&out)
 	for range 9 {

@@ -7,6 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-func TestReferenceOfMetricsIsCurrent(t *testing.T) {
+func TestMetricsReferenceIsCurrent(t *testing.T) {
 	clitest.CheckMetrics(t, filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "skr-agent", *update)
 }

@@ -25,7 +25,7 @@ func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	}
 }
 
-func TestVerifyReadsHostAndPortAsPrefix(t *testing.T) {
+func TestVerifyReadsHostAndPortAsRegistry(t *testing.T) {
 	f := newFleet(t)
 	code, output := execute("verify", "127.0.0.1:1", "--runtime", "berlin", "--trust", f.trustFile)
 	if want := "hint: no registry responds at http://127.0.0.1:1"; code != cli.ExitFailed ||
@@ -34,7 +34,7 @@ func TestVerifyReadsHostAndPortAsPrefix(t *testing.T) {
 	}
 }
 
-func TestVerifyNamesTheRootOfAnotherFleet(t *testing.T) {
+func TestVerifyErrorNamesTrustFileOfAnotherFleet(t *testing.T) {
 	f, other := newFleet(t), newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
 	code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", other.trustFile)

@@ -38,7 +38,7 @@ func agentRole(t *testing.T) *rbacv1.Role {
 }
 
 // The role must contain all slots. Its only permission for Secrets without a name must be create.
-func TestRoleListsTheNamesOfTheAgentsSecrets(t *testing.T) {
+func TestAgentRoleListsContentSecretNames(t *testing.T) {
 	var slots []string
 	for _, rule := range agentRole(t).Rules {
 		if !slices.Contains(rule.Resources, "secrets") {
@@ -86,7 +86,7 @@ func confinedClient(t *testing.T) (admin, agent client.Client) {
 	return admin, agent
 }
 
-func TestContentIsStoredWithOnlyTheRoleOfTheChart(t *testing.T) {
+func TestContentStoreNeedsOnlyTheChartsRole(t *testing.T) {
 	admin, agent := confinedClient(t)
 	ctx := t.Context()
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "keda-credentials"}}
@@ -168,7 +168,7 @@ func TestContentIsStoredWithOnlyTheRoleOfTheChart(t *testing.T) {
 	require.Len(t, secrets.Items, 4, "the agent cannot delete content with names that its role does not list")
 }
 
-func TestFullSlotsAreReported(t *testing.T) {
+func TestFullContentStoreIsReported(t *testing.T) {
 	s := &slots{used: map[string]metav1.PartialObjectMetadata{}}
 	for range SlotNames() {
 		_, err := s.reserve("x")

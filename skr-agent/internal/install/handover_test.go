@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-func TestWaitForAnotherModuleIsShown(t *testing.T) {
+func TestStatusShowsThatModuleWaitsForAnotherModule(t *testing.T) {
 	const text = "waiting for the takeover of Secret a/b by module other"
 	installing := handover{waitReason: text, recheckAfter: handOverInterval}
 	missing := handover{waitReason: text, recheckAfter: unwrittenInterval}

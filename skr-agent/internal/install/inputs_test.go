@@ -443,7 +443,7 @@ func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	})
 }
 
-func TestClaimThatWaitsForPodIsReady(t *testing.T) {
+func TestVolumeClaimThatWaitsForAPodIsReady(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("claim-that-waits-for-its-pod", "pvcwffc", "1.0.0")
 	w.eventually("the claim exists", func() bool {

@@ -53,7 +53,7 @@ func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	return pod
 }
 
-func TestDetailsOfAFailingModuleAreReported(t *testing.T) {
+func TestFailingModuleDetailsAreReported(t *testing.T) {
 	w := newWorld(t)
 	w.wants("sick", neverReady)
 	w.eventually("the Deployment exists", func() bool {

@@ -34,7 +34,7 @@ func (f *failingAPI) Apply(context.Context, runtime.ApplyConfiguration, ...clien
 	return f.refused
 }
 
-func TestTemporaryErrorStopsApplyingInterceptors(t *testing.T) {
+func TestTemporaryErrorStopsFurtherInterceptorWrites(t *testing.T) {
 	webhook := &unstructured.Unstructured{}
 	webhook.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"))
 	webhook.SetName("policy")

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestRequestKeysOfDifferentManifestsDiffer(t *testing.T) {
+func TestDifferentManifestsHaveDifferentRequestKeys(t *testing.T) {
 	annotated := func(annotations map[string]string) *v1beta2.Manifest {
 		return &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Generation: 1, Annotations: annotations}}
 	}

@@ -35,7 +35,7 @@ func (w *world) unwritten(name, yaml string, isStored bool) v1beta2.Manifest {
 	return m
 }
 
-func TestObjectStaysUntilTheUpgradeThatTakesItOver(t *testing.T) {
+func TestMovedObjectStaysUntilItsNewOwnerIsUpgraded(t *testing.T) {
 	var unwritten atomic.Pointer[[]v1beta2.Manifest]
 	unwritten.Store(&[]v1beta2.Manifest{})
 	w := newWorldWith(t, Options{Unwritten: func() []v1beta2.Manifest { return *unwritten.Load() }})

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
-func TestNextStepIsApplyCorrectOrCheck(t *testing.T) {
+func TestManifestFactsDetermineTheNextStep(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	done := memo{checkedGeneration: 2, checkedAt: now}
 	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}

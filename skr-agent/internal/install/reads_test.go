@@ -27,7 +27,7 @@ func (d withoutAutoscalers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.RoundTripper.RoundTrip(r)
 }
 
-func TestReadsOfOtherObjectsUseTheAgentsAccount(t *testing.T) {
+func TestReadsOutsideTheModuleUseTheAgentsAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"modules"}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})

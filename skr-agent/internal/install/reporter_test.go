@@ -46,7 +46,7 @@ func TestInventoryClearedDuringReconciliationIsRestored(t *testing.T) {
 
 // The status of a new Manifest has no state. The API server refuses a status without a state, so the agent must also
 // set the state when it restores the inventory.
-func TestInventoryOfANewManifestIsRestoredWithAState(t *testing.T) {
+func TestRestoringInventorySetsStateOfNewManifest(t *testing.T) {
 	ctx, scheme := t.Context(), runtime.NewScheme()
 	require.NoError(t, v1beta2.AddToScheme(scheme))
 	m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample"}}

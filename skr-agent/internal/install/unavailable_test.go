@@ -31,7 +31,7 @@ func (d outage) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func TestUnavailableAPIDoesNotBlockItsRepairOrARemoval(t *testing.T) {
+func TestUnavailableAPIDoesNotBlockRepairOrRemoval(t *testing.T) {
 	const group = "outage.example.org"
 	w := newWorld(t)
 	api := crdOf("Metric", group)

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestMemoryKeepsInventoryEntriesThatAnotherClientRemoved(t *testing.T) {
+func TestAgentMemoryKeepsInventoryEntriesRemovedByOthers(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	deleteMemory(t)

@@ -318,7 +318,7 @@ func (f full) Create(ctx context.Context, o client.Object, opts ...client.Create
 	return f.Client.Create(ctx, o, opts...)
 }
 
-func TestUnsavedMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
+func TestUnsavedAgentMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Restorer = &Restorer{Client: cluster, Uncached: full{cluster}, Signer: w.Records.Signer}
@@ -370,7 +370,7 @@ func deleteMemory(t *testing.T) {
 	t.Cleanup(forget)
 }
 
-func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
+func TestAgentMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	deleteMemory(t)
@@ -403,7 +403,7 @@ func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 	require.Equal(t, []string{"Kyma default"}, restored, "a removed module must not be restored")
 }
 
-func TestMemoryKeepsCheckResults(t *testing.T) {
+func TestAgentMemoryKeepsCheckResults(t *testing.T) {
 	known := agentMemory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}
@@ -411,7 +411,7 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 }
 
 // Another client restores an earlier record, and deletes the Manifest after the agent has saved it.
-func TestMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
+func TestAgentMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
 	book := record.Store{Signer: signer(t), Revisions: record.NewRevisions()}
 	at := func(m *v1beta2.Manifest, version string) []v1beta2.Manifest {
 		m.ResourceVersion = version

@@ -294,7 +294,7 @@ func TestSyncLabelsAgentNamespace(t *testing.T) {
 }
 
 // An agent of version 0.1.0 stored a removal in an unsigned annotation.
-func TestRemovalThatVersion010StartedContinues(t *testing.T) {
+func TestRemovalStartedByVersion010Continues(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))
 	manifest := &v1beta2.Manifest{}

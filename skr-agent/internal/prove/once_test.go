@@ -55,7 +55,7 @@ func TestCheckRunMeasuresEachCheckOnce(t *testing.T) {
 	})
 }
 
-func TestCheckRunUsesValueBeforeUpgrade(t *testing.T) {
+func TestCheckRunUsesThePreUpgradeValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		next := target("2.0.0", false, query)
@@ -69,7 +69,7 @@ func TestCheckRunUsesValueBeforeUpgrade(t *testing.T) {
 	})
 }
 
-func TestCheckRunDoesNotChangeResultsOfModule(t *testing.T) {
+func TestCheckRunDoesNotChangeModuleResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, cel)})

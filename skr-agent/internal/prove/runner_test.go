@@ -67,7 +67,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestChecksRunFromReadinessUntilTheirTimeEnds(t *testing.T) {
+func TestChecksRunFromReadinessToTheirTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", false, cel)})
@@ -170,7 +170,7 @@ func TestHangingChecksOfOneModuleDoNotDelayOtherModules(t *testing.T) {
 	})
 }
 
-func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
+func TestPreUpgradeValueIsMeasuredOnceAndSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, query)})
@@ -198,7 +198,7 @@ func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 	})
 }
 
-func TestChecksWithAValueAreMeasuredBeforeAnUpgrade(t *testing.T) {
+func TestOnlyChecksWithValuesAreMeasuredBeforeAnUpgrade(t *testing.T) {
 	request := fleet.Check{Name: "request", HTTP: &fleet.HTTPCheck{Path: "/"}}
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {

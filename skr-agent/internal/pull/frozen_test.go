@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
+func TestBundleIsFrozenWhenExpiredOrNoLongerTrusted(t *testing.T) {
 	w := newWorld(t)
 	// old is the root of trust when the bundle was accepted.
 	var old trust.Root

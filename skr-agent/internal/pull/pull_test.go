@@ -141,7 +141,7 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 }
 
 // The agent crashes before each of its writes, with and without a newer root of trust.
-func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
+func TestCrashDuringAcceptanceKeepsOneCompleteBundle(t *testing.T) {
 	w := newWorld(t)
 	for name, rotated := range map[string]bool{"unchanged root": false, "newer root": true} {
 		t.Run(name, func(t *testing.T) {

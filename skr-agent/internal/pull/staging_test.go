@@ -89,7 +89,7 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return n.Client.Create(ctx, o, opts...)
 }
 
-func TestFetchedContentIsStoredUnderATightQuota(t *testing.T) {
+func TestTightQuotaMakesContentWritesSequential(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()

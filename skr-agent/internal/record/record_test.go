@@ -123,7 +123,7 @@ func (b Store) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
 	return base64.StdEncoding.EncodeToString(signature)
 }
 
-func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
+func TestVersion010AnnotationsAreReadUntilFirstChange(t *testing.T) {
 	book := Store{Signer: trusttest.NewSigner(t)}
 	m := manifest()
 	m.Annotations = map[string]string{
@@ -154,7 +154,7 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 }
 
 // Runtimes store the digest of a version, so it must never change.
-func TestDigestOfRequestedVersionIsStable(t *testing.T) {
+func TestRequestedVersionDigestIsStable(t *testing.T) {
 	m := manifest()
 	m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}}
 	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", RequestedVersion(m).Digest)

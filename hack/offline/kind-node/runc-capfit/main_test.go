@@ -31,7 +31,7 @@ func TestUnavailableCapabilitiesAreRemoved(t *testing.T) {
 	}
 }
 
-func TestSpecFileOfARuncCommandIsFound(t *testing.T) {
+func TestRuncCommandSpecFileIsFound(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string

@@ -41,7 +41,7 @@ func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	return path
 }
 
-func TestExportSinceReadsReportsAndDigests(t *testing.T) {
+func TestExportSinceFlagAcceptsReportsAndDigests(t *testing.T) {
 	one, two := digest.FromString("one"), digest.FromString("two")
 	for name, c := range map[string]struct {
 		runtimes, since []string

@@ -346,7 +346,7 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 	}
 }
 
-func TestMissingIndexedManifestDiffersFromNotFound(t *testing.T) {
+func TestMissingManifestInIndexIsNotANotFoundError(t *testing.T) {
 	d := digest.FromString("gone")
 	a := open(t,
 		folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))

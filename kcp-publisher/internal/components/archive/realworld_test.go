@@ -49,7 +49,7 @@ func TestArchivesFromTheOfficialCLIAreRead(t *testing.T) {
 	}
 }
 
-func TestRewritingOfficialCLIArchivePreservesIt(t *testing.T) {
+func TestOfficialCLIArchiveSurvivesRewriting(t *testing.T) {
 	theirs := filepath.Join(realworld, "ocm-vectors/ctf_unsigned.tgz")
 	if _, err := os.Stat(theirs); err != nil {
 		t.Skip("shared/realworld is not next to this checkout")

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// TestAgentAcceptsAndRefusesSharedContents in package planning checks the same content for agents.
+// TestAgentRefusesForbiddenContent in package planning checks the same content for agents.
 func TestCreateAcceptsTheSameContentsAsAgents(t *testing.T) {
 	for _, c := range contenttest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {

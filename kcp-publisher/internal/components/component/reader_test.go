@@ -112,7 +112,7 @@ func TestKnownVersionSurvivesRegistryOutage(t *testing.T) {
 	}
 }
 
-func TestFailureIsCachedForAWhile(t *testing.T) {
+func TestFailedComponentReadIsCachedForAWhile(t *testing.T) {
 	w, reader, c := newWatched(t)
 	w.status.Store(http.StatusServiceUnavailable)
 	for range 3 {

@@ -63,7 +63,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 	}
 }
 
-func TestInvalidPolicyNamesTheField(t *testing.T) {
+func TestInvalidSignaturePolicyErrorNamesTheField(t *testing.T) {
 	good := string(publicPEM(t, newKey(t, 2048)))
 	keys := func(name string) ([]byte, error) {
 		switch name {

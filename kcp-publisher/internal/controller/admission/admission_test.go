@@ -107,7 +107,7 @@ func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
+func TestCertificatesAreReplacedWhenHostsChange(t *testing.T) {
 	data, _, err := renewData(nil, []string{"a.example"}, start)
 	if err != nil {
 		t.Fatal(err)

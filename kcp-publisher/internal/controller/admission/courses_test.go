@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestInvalidCourseIsRefused(t *testing.T) {
+func TestPolicyWithAnInvalidExpressionIsRefused(t *testing.T) {
 	policy := func(expression string) (raw runtime.RawExtension) {
 		var p fleet.RolloutPolicy
 		p.Spec.Waves = []fleet.Wave{{Name: "canary", Checks: []fleet.Check{{Name: "queue", HTTP: &fleet.HTTPCheck{

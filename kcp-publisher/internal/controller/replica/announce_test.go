@@ -203,7 +203,7 @@ func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
 	}
 }
 
-func TestReplicaWithoutAcknowledgmentIgnoresOldAnnouncements(t *testing.T) {
+func TestPlannerWaitsForReplicasThatDoNotAcknowledge(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	planner := board(t, "planner", api)
 	// Add a replica of an older version, which does not acknowledge announcements.
@@ -334,7 +334,7 @@ func TestForwardedNotificationsReachOtherReplicas(t *testing.T) {
 	}
 }
 
-func TestRequestedComparisonReachesThePlanner(t *testing.T) {
+func TestComparisonRequestReachesThePlanner(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	planner, other := board(t, "planner", api), board(t, "other", api)
 	beat(t, 0, other)

@@ -394,7 +394,7 @@ func TestControlPlaneMetadataDoesNotChangeRevision(t *testing.T) {
 	}
 }
 
-func TestCatalogShowsVersionWaitingInARollout(t *testing.T) {
+func TestCatalogHidesVersionsThatARolloutHolds(t *testing.T) {
 	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
 	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)

@@ -6,7 +6,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestCourseWithAnInvalidCheckIsRefused(t *testing.T) {
+func TestWaveValidationNamesTheInvalidField(t *testing.T) {
 	wave := func(name, expression string) fleet.Wave {
 		return fleet.Wave{Name: name, Checks: []fleet.Check{{Name: "a", CEL: &fleet.CELCheck{
 			APIVersion: "v1", Kind: "ConfigMap", Expression: expression,

@@ -265,7 +265,7 @@ func TestModuleHealthIgnoresOtherModules(t *testing.T) {
 	}
 }
 
-func TestWarningsAboutLeftOutObjectsAreLimited(t *testing.T) {
+func TestOmittedObjectWarningsAreLimited(t *testing.T) {
 	objects := make([]LeftOutObject, 12)
 	for i := range objects {
 		name := fmt.Sprintf("ModuleTemplate kcp-system/a-%02d", i)

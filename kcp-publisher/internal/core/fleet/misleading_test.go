@@ -47,7 +47,7 @@ func TestModuleMessageDoesNotChangeTheSituation(t *testing.T) {
 }
 
 // A module's message must not change a situation that takes precedence over module problems.
-func TestModuleMessageDoesNotChangeEarlierSituations(t *testing.T) {
+func TestModuleMessageDoesNotHideMoreUrgentSituation(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {
 			if s.situation == ModuleBroken || s.situation == RegistryLost {

@@ -79,7 +79,7 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	return kyma
 }
 
-func TestEveryKymaHasOneHealthAndCauseDescription(t *testing.T) {
+func TestEveryUnhealthyKymaHasADescribedCause(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	for range 20_000 {

@@ -25,7 +25,7 @@ func runningWorld(modules ...string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestStatusColumnRunningListsModulesOfHealthyRuntimes(t *testing.T) {
+func TestRunningColumnListsModulesOfHealthyRuntimes(t *testing.T) {
 	many := make([]string, 100)
 	for i := range many {
 		many[i] = fmt.Sprintf("module-%d", i)
@@ -106,7 +106,7 @@ func TestIncompleteTableRowIsNotListed(t *testing.T) {
 	}
 }
 
-func TestRolloutStateDecidesIfItMayHoldAVersion(t *testing.T) {
+func TestRolloutStateDeterminesWhetherVersionsAreHeld(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for a runtime with 1.0.0, and with the promoted 1.1.0
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},

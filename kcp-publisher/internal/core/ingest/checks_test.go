@@ -111,7 +111,7 @@ func TestMeasurementsWithTheSameResultDoNotChangeTheStatus(t *testing.T) {
 	}
 }
 
-func TestEndOfAWaveRecordsTheLastValuesOnce(t *testing.T) {
+func TestWaveEndRecordsFinalCheckValuesOnce(t *testing.T) {
 	s := healthy()
 	s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "errors"}, {Name: "latency"}}
 	s.facts.Published.Predicate.KymaGeneration = 4
@@ -145,7 +145,7 @@ func TestEndOfAWaveRecordsTheLastValuesOnce(t *testing.T) {
 	}
 }
 
-func TestEndOfAWaveWithoutChecksChangesNothing(t *testing.T) {
+func TestWaveEndWithoutChecksRecordsNothing(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.KymaGeneration = 4
 	s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}

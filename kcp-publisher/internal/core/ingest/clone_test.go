@@ -127,7 +127,7 @@ func TestAlternatingReportsDoNotChangeTheCloneMessage(t *testing.T) {
 
 // After a restore, the control plane does not know the key that a cluster and its copy share. The copy's request counts
 // only after the copy has confirmed that no other agent uses the key.
-func TestRequestIsVerifiedOnceItsAgentIsConfirmed(t *testing.T) {
+func TestRequestIsVerifiedAfterItsAgentIsConfirmed(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, enrolled, confirmed bool) string {
 		RecordReport(&status, bundle.AcceptedReport{Enrolled: enrolled, Report: bundle.Report{

@@ -130,7 +130,7 @@ func TestEventsReportEnrollmentAndFirstBundle(t *testing.T) {
 	}
 }
 
-func TestEventLimitsNumberOfModules(t *testing.T) {
+func TestEventListsALimitedNumberOfModules(t *testing.T) {
 	versions := map[string]string{}
 	for i := range 30 {
 		versions[fmt.Sprintf("m%02d", i)] = "1.0.0"

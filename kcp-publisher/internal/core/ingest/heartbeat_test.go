@@ -79,7 +79,7 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 
 func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !NeedsUpdate(a, b) }
 
-func TestStatusUpdatesOfAFleetAreSpreadOverTime(t *testing.T) {
+func TestFleetStatusUpdatesAreSpreadOverTime(t *testing.T) {
 	at := func(id string) time.Time {
 		return NextUpdate(v1beta2.KymaStatus{
 			Runtime: &v1beta2.RuntimeStatus{

@@ -40,7 +40,7 @@ func (m *fleetMember) wantHistory(lines ...string) {
 	}
 }
 
-func TestHistoryRecordsOutcomeOfBundles(t *testing.T) {
+func TestHistoryRecordsBundleOutcomes(t *testing.T) {
 	m := member(t)
 	m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
 	m.status = NextStatus(v1beta2.KymaStatus{}, m.facts, m.now)

@@ -107,7 +107,7 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 	}
 }
 
-func TestUnreadableReportHasReasonAfterAllowedSilence(t *testing.T) {
+func TestUnreadableReportHasReasonAfterSilenceTimeout(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.ReportUnread = errors.New("403") })
 	if got := NextStatus(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
 		t.Errorf("within the allowed silence: got %+v, want no reasons", got.Runtime.Reasons)

@@ -129,7 +129,7 @@ func sorted(lines string) string {
 }
 
 // Neither the runtime's clock nor a restart of the publisher may change the recorded report time.
-func TestReportTimeIsTheFirstArrival(t *testing.T) {
+func TestReportTimeIsTheTimeOfFirstArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
 		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: reportedAt}}

@@ -108,7 +108,7 @@ func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	}
 }
 
-func TestPreviousStatusIsNotChanged(t *testing.T) {
+func TestNextStatusDoesNotModifyItsArgument(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
 	copied := s.before.DeepCopy()

@@ -91,7 +91,7 @@ func TestHostileTextsDoNotForgeBillsOfMaterials(t *testing.T) {
 }
 
 // An attacker who can choose the names of two images needs only 2^32 attempts to find a 64-bit collision.
-func TestIdentifiersOfPackagesDoNotCollide(t *testing.T) {
+func TestPackageIdentifiersDoNotCollide(t *testing.T) {
 	if id := elementID("image:registry.example/kyma/keda"); len(id) < len("image-")+64 {
 		t.Errorf("identifier %s contains less than a whole SHA-256 digest", id)
 	}

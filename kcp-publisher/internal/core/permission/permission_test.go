@@ -312,7 +312,7 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 }
 
 // The UI does not change restricted settings of Kymas, so its roles do not need these verbs.
-func TestRolesOfTheUIContainNoRestrictedVerbs(t *testing.T) {
+func TestUIRolesContainNoRestrictedVerbs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/ui.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -312,7 +312,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 	}
 }
 
-func TestVersionOfAModuleWithoutManifestIsKeptAfterARestore(t *testing.T) {
+func TestRestoreKeepsVersionOfModuleWithoutManifest(t *testing.T) {
 	published := &v1beta2.PublishedBundle{
 		Epoch: 1, Sequence: 70, Digest: "sha256:backup", Versions: map[string]string{"keda": "1.1.0"},
 	}

@@ -115,7 +115,7 @@ func TestReleasedKymaIsNotAssignedByAToken(t *testing.T) {
 	}
 }
 
-func TestFormerOwnerWithAChangedLabelStaysFormerOwner(t *testing.T) {
+func TestLabelChangeDoesNotMakeFormerOwnerTheOwner(t *testing.T) {
 	former, next := claiming("former", enrolled), claiming("next", decided(5))
 	former.Labels[v1beta2.LabelRuntimeID] = "other"
 	NewOwners([]v1beta2.Kyma{*former, *next}).RecordDenied(former)

@@ -11,7 +11,7 @@ import (
 )
 
 // The publisher updates the report time in the status only once a day, so the preview must not use it.
-func TestPreviewDetectsSilentRuntimesByConditionReporting(t *testing.T) {
+func TestPreviewDetectsSilentRuntimesByReportingCondition(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
 			OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},

@@ -40,7 +40,7 @@ func left(name string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestRemovalFollowersComeFromKymaStatus(t *testing.T) {
+func TestRemovalRolloutRuntimesComeFromKymaStatus(t *testing.T) {
 	hasModule := func(r rollout.Runtime) rollout.Runtime {
 		r.LastReport.KnownAt, r.Version, r.RemovalDecidedAt = noon, "2.0.0", noon
 		return r
@@ -209,7 +209,7 @@ func TestRemovedAndRestoredModulesAreRecorded(t *testing.T) {
 	require.Empty(t, (&View{}).SelectedVersions("first", with, removed), "offered again")
 }
 
-func TestDecisionStaysUntilItsWaveStarts(t *testing.T) {
+func TestRemovalDecisionStaysUntilItsWaveStarts(t *testing.T) {
 	before := []v1beta2.ModuleRemoval{{Module: "keda", Decision: v1beta2.RemovalApproved, Time: metav1.NewTime(noon)}}
 	v := RemovalDecision{RemovedModules: []string{"istio", "keda"}}
 	v.WaitForRollouts(map[string]rollout.Decision{"keda": {HeldReason: "wave all"}})
@@ -245,7 +245,7 @@ func TestPreviewShowsRolloutOfARemoval(t *testing.T) {
 	}
 }
 
-func TestRemovalLimitsComeBeforeTheRollout(t *testing.T) {
+func TestRemovalLimitsApplyBeforeTheRollout(t *testing.T) {
 	v := RemovalDecision{HeldReasons: map[string]removal.Reason{"keda": removal.FleetShare}}
 	v.WaitForRollouts(map[string]rollout.Decision{"keda": {HeldReason: "wave all"}})
 	require.Empty(t, v.Waiting)

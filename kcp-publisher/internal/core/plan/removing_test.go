@@ -196,7 +196,7 @@ func TestApprovalIsValidForOnePendingRemoval(t *testing.T) {
 	}
 }
 
-func TestDecisionsAboutRemovalsAreRecordedWithinTheWindow(t *testing.T) {
+func TestRemovalDecisionsAreKeptWithinTheWindow(t *testing.T) {
 	published := func(removals ...string) *PublishedBundle {
 		return &PublishedBundle{Predicate: bundle.Predicate{Removals: removals}}
 	}

@@ -24,7 +24,7 @@ func set(into func(*v1beta2.Kyma) *map[string]string, key, value string) func(*v
 func labels(k *v1beta2.Kyma) *map[string]string      { return &k.Labels }
 func annotations(k *v1beta2.Kyma) *map[string]string { return &k.Annotations }
 
-func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
+func TestKymaAnnotationsAndLabelsChangeTheResolveRequest(t *testing.T) {
 	own := v1beta2.KymaSpec{Channel: "fast"}
 	requested := func(k *v1beta2.Kyma) {
 		k.Status.Runtime = &v1beta2.RuntimeStatus{Requested: &v1beta2.RequestedSpec{Spec: own, Generation: 3}}

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestRemovalsAreConfirmedOnlyByAvailableReports(t *testing.T) {
+func TestRemovalsAreNotConfirmedWithoutAReport(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},

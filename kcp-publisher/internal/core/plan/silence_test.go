@@ -12,7 +12,7 @@ import (
 
 const allowedSilence = 30 * time.Minute
 
-func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
+func TestCarriedAnnotationSetsTheSilenceTimeout(t *testing.T) {
 	const day = 24 * time.Hour
 	for annotation, want := range map[string]struct {
 		allowed time.Duration

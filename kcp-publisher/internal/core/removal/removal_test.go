@@ -201,7 +201,7 @@ func TestRemovalLimitsAreDividedAmongShards(t *testing.T) {
 }
 
 // Each shard has one runtime, and an edit removes the only module from all runtimes.
-func TestShardsOfOneRuntimeTogetherKeepTheLimits(t *testing.T) {
+func TestSingleRuntimeShardsJointlyStayWithinLimits(t *testing.T) {
 	const shards = 5
 	limits := Limits{Percent: 10, Count: 1, PerModule: 50, Window: time.Hour}
 	allowed := 0

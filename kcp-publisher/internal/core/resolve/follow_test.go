@@ -102,7 +102,7 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	}
 }
 
-func TestModuleHeldByARolloutIsRemovedInItsInstalledVersion(t *testing.T) {
+func TestHeldModuleIsRemovedWithItsInstalledVersion(t *testing.T) {
 	w := usualWorld()
 	w.request.Requested.Modules, w.request.RemovedModules = nil, []v1beta2.Module{
 		{Name: "keda", Channel: "regular", Managed: true},

@@ -64,7 +64,7 @@ func TestModulesReturnedToLifecycleManagerHaveNoMinimumVersion(t *testing.T) {
 	}
 }
 
-func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
+func TestTakenOverModuleKeepsItsInstalledVersion(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
 	gated := usualWorld().installed("keda", "1.0.0")
 	gated.request.Gates = map[rollout.Track]rollout.Decision{

@@ -87,7 +87,7 @@ func TestInlineDescriptorForAnotherComponentIsRefused(t *testing.T) {
 	}
 }
 
-func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
+func TestTemplateAndModuleSyncCanBeDisabled(t *testing.T) {
 	w := usualWorld().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
 	w.request.Seed = w.request.Requested
 	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
@@ -141,7 +141,7 @@ func TestControlPlaneModulesAreNotPublishedToRuntimes(t *testing.T) {
 	}
 }
 
-func TestManifestRequiresDowntime(t *testing.T) {
+func TestDowntimeRequirementComesFromModuleTemplate(t *testing.T) {
 	downtime := func(t *v1beta2.ModuleTemplate) { t.Spec.RequiresDowntime = true }
 	schedule := &window.Schedule{
 		Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}},

@@ -87,7 +87,7 @@ func drawWishes(t *rapid.T, w *world, modules []string) {
 	w.request.Seed = *w.request.Requested.DeepCopy()
 }
 
-func TestResultDoesNotDependOnOrder(t *testing.T) {
+func TestResolutionDoesNotDependOnInputOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		first := resolveDrawn(t, w)

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-func TestRolloutDecidesAboutRemovals(t *testing.T) {
+func TestRolloutDecidesWhenModulesAreRemoved(t *testing.T) {
 	const held = "rollout keda-regular-removed-1 holds the removal: wave all"
 	hide := func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) }
 	optional := func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Mandatory = nil }) }

@@ -7,7 +7,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestRolloutAwaitsTheReportsThatCanChangeIt(t *testing.T) {
+func TestRolloutAwaitsOnlyRelevantReports(t *testing.T) {
 	members := []member{
 		{state: waiting}, {state: inFlight, isSelected: true}, {state: measuring, isSelected: true},
 		{state: waiting, isGranted: true}, {state: updated, isGranted: true, isSelected: true},

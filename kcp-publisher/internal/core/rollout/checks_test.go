@@ -126,7 +126,7 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 }
 
 // With maxIncreasePercent, the check fails in a runtime whose value is lower than another runtime's value.
-func TestWorstValueBelongsToAFailedRuntime(t *testing.T) {
+func TestWorstCheckValueComesFromAFailedRuntime(t *testing.T) {
 	spec := checkedWaves()
 	busy := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.9", Before: "0.9"}
 	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.4", Before: "0.1"}

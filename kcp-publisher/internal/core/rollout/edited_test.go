@@ -84,7 +84,7 @@ func TestRuntimeWithAnOlderVersionDoesNotStartARollout(t *testing.T) {
 	}
 }
 
-func TestDeletionOfTheLatestRolloutsRestartsThePromotion(t *testing.T) {
+func TestDeletingTheLatestRolloutsRestartsThePromotion(t *testing.T) {
 	policy := &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
 	superseded := &fleet.Rollout{
 		Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Revision: 1},

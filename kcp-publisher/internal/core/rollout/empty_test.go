@@ -145,7 +145,7 @@ func TestWaveThatNeverHadRuntimesIsSkippedAfterProof(t *testing.T) {
 }
 
 // The only runtime of the first wave has been offline for a day.
-func TestApprovalContinuesWithoutTheOfflineRuntimesOfAWave(t *testing.T) {
+func TestApprovalLetsRolloutSkipOfflineRuntimes(t *testing.T) {
 	offline := at("dev", "dev", "1.0.0")
 	offline.LastReport.KnownAt, offline.IsCurrent = noon.Add(-24*time.Hour), false
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 
 // After the soak, the rollout waits for an inconclusive check. The passing of time alone must not change the status,
 // and the estimated end must not be in the past.
-func TestEstimatedEndDoesNotFollowTheClock(t *testing.T) {
+func TestEstimatedRolloutEndDoesNotMoveWithTheClock(t *testing.T) {
 	policy := policies("careful")
 	policy[0].Spec.Waves = []fleet.Wave{{
 		Name: "all", Percent: new(int32(100)), Checks: checkedWaves().Waves[0].Checks[:1],

@@ -64,7 +64,7 @@ func TestMinReadyAllowsRuntimesWithoutPassedChecks(t *testing.T) {
 	}
 }
 
-func TestInconclusiveCheckFreesItsSlotIfMinReadyAllowsIt(t *testing.T) {
+func TestMinReadyFreesTheSlotOfAnInconclusiveRuntime(t *testing.T) {
 	blind := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckInconclusive, Message: "no data"}
 	for minReady, want := range map[string]int{"50%": 1, "100%": 0} {
 		spec := checkedWaves()

@@ -230,7 +230,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 
 // An operator promotes a version again shortly after an earlier rollout of the same version, so the canaries already
 // have it.
-func TestSoakTimeAppliesToWaveWithPromotedVersion(t *testing.T) {
+func TestSoakTimeAppliesToWaveThatAlreadyHasTheVersion(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
 	for name, c := range map[string]struct {

@@ -349,7 +349,7 @@ func TestEachRemovalGetsItsOwnRollout(t *testing.T) {
 	}
 }
 
-func TestRemovalIgnoresChecksAndOtherTracks(t *testing.T) {
+func TestRemovalRolloutIgnoresChecksAndOtherChannels(t *testing.T) {
 	policy := removalPolicy(func(p *fleet.RolloutPolicy) {
 		p.Spec.Waves[0].Checks = []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}}
 	})
@@ -364,7 +364,7 @@ func TestRemovalIgnoresChecksAndOtherTracks(t *testing.T) {
 	}
 }
 
-func TestModuleOfferedAgainAfterItsRemovalIsRecorded(t *testing.T) {
+func TestReturnOfARemovedModuleIsRecorded(t *testing.T) {
 	round := EvaluateAll(removalPolicy(nil), ended(fleet.RolloutSucceeded, nil), nil, noon.Add(time.Hour))
 	if len(round.Update) != 1 || round.Update[0].Status.ReleasedAt == nil {
 		t.Errorf("got updates %v, want releasedAt of %s", round.Update, firstRemoval)

@@ -42,7 +42,7 @@ func TestUnprovenVersionDoesNotReachOlderRuntimes(t *testing.T) {
 	}
 }
 
-func TestFirstRolloutStartsFromProvenVersion(t *testing.T) {
+func TestRolloutRecordsIfItsStartVersionIsUnproven(t *testing.T) {
 	left := at("left", "prod", "1.0.0")
 	spec := twoWaves()
 	spec.From, spec.To, spec.FromUnproven = "1.2.0", "2.0.0", true

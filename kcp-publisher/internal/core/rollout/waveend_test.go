@@ -67,7 +67,7 @@ func TestSuccessfulRolloutTakesFinalValues(t *testing.T) {
 	}
 }
 
-func TestEndOfAWaveChangesItsGates(t *testing.T) {
+func TestFinishedWaveChangesItsGates(t *testing.T) {
 	spec := checkedWaves()
 	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}
 	fast := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.2"}

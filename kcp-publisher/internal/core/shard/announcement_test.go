@@ -66,7 +66,7 @@ func TestAnnouncedStateChangesWithPoliciesAndRollouts(t *testing.T) {
 	}
 }
 
-func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
+func TestAnnouncementIsValidOnlyForItsPlannerAndShardCount(t *testing.T) {
 	a := Announcement{Holder: "one", Shards: 3, State: "s"}
 	if !a.IsValid(3, "one") || a.IsValid(3, "two") || a.IsValid(2, "one") ||
 		(Announcement{Holder: "one", Shards: 3}).IsValid(3, "one") || (Announcement{Shards: 3, State: "s"}).IsValid(3, "") {

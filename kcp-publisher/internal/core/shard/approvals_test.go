@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestApprovalsOfACommitReachOtherProcesses(t *testing.T) {
+func TestCommitApprovalsSurviveEncoding(t *testing.T) {
 	given := Approvals{
 		Commit: "c1", At: time.Unix(7, 0).UTC(), Kymas: map[types.UID]bool{"berlin": true},
 		Modules: map[string]bool{"watchdog": true},

@@ -73,7 +73,7 @@ func TestForwardedNotificationsExpire(t *testing.T) {
 	}
 }
 
-func TestNotificationsOfAllReplicasFitIntoAConfigMap(t *testing.T) {
+func TestNotificationsFromAllReplicasFitInAConfigMap(t *testing.T) {
 	const processes, messages = MaxShards, 4
 	total := 0
 	for range processes * messages {

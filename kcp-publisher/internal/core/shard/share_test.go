@@ -84,7 +84,7 @@ func TestEveryKymaBelongsToExactlyOneShard(t *testing.T) {
 	}
 }
 
-func TestCacheSelectorMatchesSelectorAndShard(t *testing.T) {
+func TestCacheSelectorCombinesLabelSelectorAndShard(t *testing.T) {
 	for name, c := range map[string]struct {
 		share Share
 		want  string
@@ -112,7 +112,7 @@ func TestFirstShardEmitsEventsAboutSharedObjects(t *testing.T) {
 	}
 }
 
-func TestSelectorExcludesKymasUnlessEmpty(t *testing.T) {
+func TestEmptySelectorSelectsAllKymas(t *testing.T) {
 	if (Share{}).HasSelector() || (Share{Selector: labels.Everything(), Count: 3}).HasSelector() {
 		t.Error("a share without a selector: got selected, want all Kymas")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
+func TestReportsCountOnlyForThePublishedVersion(t *testing.T) {
 	const ready, failed = v1beta2.StateReady, v1beta2.StateError
 	for name, c := range map[string]struct {
 		published, reported string
@@ -49,7 +49,7 @@ func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
 	}
 }
 
-func TestOlderVersionErrorCountsOnlyForLatestBundle(t *testing.T) {
+func TestErrorInOlderVersionCountsOnlyForLatestBundle(t *testing.T) {
 	for name, c := range map[string]struct {
 		observed string
 		waits    bool
@@ -77,7 +77,7 @@ func TestOlderVersionErrorCountsOnlyForLatestBundle(t *testing.T) {
 	}
 }
 
-func TestFailedChecksOfThePublishedVersionCount(t *testing.T) {
+func TestFailedChecksCountOnlyForThePublishedVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		published string
 		result    v1beta2.CheckResult

@@ -53,7 +53,7 @@ func TestTemplatesOfOtherModulesDoNotChangeATrain(t *testing.T) {
 }
 
 // Even the longest messages of the largest policy must fit into its status.
-func TestStatusOfTheLargestPolicyFits(t *testing.T) {
+func TestLargestPromotionPolicyStatusStaysWithinLimit(t *testing.T) {
 	in := Input{Now: monday, Fleet: Fleet{}}
 	p := policy()
 	p.Spec.Modules = nil

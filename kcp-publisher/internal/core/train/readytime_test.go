@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestFailureLimitsAtTheBoundary(t *testing.T) {
+func TestFailureLimitsAreExactAtTheBoundary(t *testing.T) {
 	for _, c := range []struct {
 		max, below, ready, failed int32
 		tooMany                   string
@@ -64,7 +64,7 @@ func TestWaitingTimePausesWhileTooFewRuntimesAreReady(t *testing.T) {
 }
 
 // A publisher from an earlier release did not record pauses.
-func TestRecordedWaitingTimeStaysAfterAnUpgrade(t *testing.T) {
+func TestPublisherUpgradeKeepsRecordedWaitingTime(t *testing.T) {
 	in := due()
 	in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 2}
 	out := Plan(in)[0]

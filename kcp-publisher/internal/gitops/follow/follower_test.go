@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
+func TestHoldEndsOnceNoCommitIsPartiallyApplied(t *testing.T) {
 	holds := 0
 	f := &Follower{}
 	f.Hold = func() func() {
@@ -47,7 +47,7 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 	}
 }
 
-func TestStartedPublisherHoldsUntilItHasReadTheBranch(t *testing.T) {
+func TestStartedPublisherHoldsBundlesUntilBranchIsRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		held bool
@@ -143,7 +143,7 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, RecordName)
 }
 
-func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
+func TestDeletedCommitRecordDoesNotEndThePublishingHold(t *testing.T) {
 	holds := 0
 	f := &Follower{Options: Options{
 		ControlPlane: ControlPlane{Reader: lost{}}, Hold: func() func() { holds++; return func() { holds-- } },
@@ -199,7 +199,7 @@ func TestPublishingStopsOnlyDuringPartialCommits(t *testing.T) {
 	}
 }
 
-func TestMessagesLeaveRoomForTheInventory(t *testing.T) {
+func TestFailureMessagesLeaveRoomForTheInventory(t *testing.T) {
 	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), "", &record{})
 	if got := len(fields[fieldMessage]); got > maxMessageBytes {
 		t.Errorf("got a message of %d bytes, want at most the limit", got)

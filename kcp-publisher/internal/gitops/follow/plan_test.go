@@ -150,7 +150,7 @@ func TestObjectsInOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 	}
 }
 
-func TestAppliedCommitChangesNothing(t *testing.T) {
+func TestCommitThatMatchesLiveObjectsChangesNothing(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	plan, err := newPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
@@ -158,7 +158,7 @@ func TestAppliedCommitChangesNothing(t *testing.T) {
 	}
 }
 
-func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
+func TestObjectsThatDifferFromTheCommitAreApplied(t *testing.T) {
 	promoted := strings.Replace(releaseMeta, "1.0.0", "2.0.0", 1)
 	for name, c := range map[string]struct {
 		commit []string
@@ -241,7 +241,7 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 	}
 }
 
-func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
+func TestPlanListsObjectsBeingDeleted(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"))
 	now := metav1.Now()
 	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
@@ -304,7 +304,7 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 	}
 }
 
-func TestInventoryRoundTrip(t *testing.T) {
+func TestInventorySurvivesRoundTrip(t *testing.T) {
 	keys := []Key{key("Kyma", "one"), key("ModuleTemplate", "keda-1.0.0"), key("Kyma", "two"), key("Kyma", "one")}
 	text, err := encodeInventory(keys)
 	if err != nil {
@@ -326,7 +326,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 	}
 }
 
-func TestInventoryOfALargeFleetFitsIntoTheRecord(t *testing.T) {
+func TestLargeFleetInventoryFitsInTheRecord(t *testing.T) {
 	var keys []Key
 	for i := range 20_000 {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)))

@@ -73,7 +73,7 @@ func TestCacheIsReadForEveryKindInACommit(t *testing.T) {
 	}
 }
 
-func TestDifferingKymasDoNotHoldPublishing(t *testing.T) {
+func TestKymaDifferencesDoNotHoldPublishing(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
 		change func(Survey)

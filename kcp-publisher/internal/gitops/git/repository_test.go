@@ -124,7 +124,7 @@ func served(t *testing.T, dir, password string) string {
 	return server.URL + "/.git"
 }
 
-func TestCommitHasTheFilesBelowItsPath(t *testing.T) {
+func TestCommitContainsOnlyFilesUnderItsPath(t *testing.T) {
 	w := newWork(t)
 	hash := w.commit(map[string]string{
 		"fleet/one.yaml": "a", "fleet/deep/two.yaml": "b", "secret.yaml": "c", "fleet.yaml": "d",

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestPromotionNamesTheFieldOfAMissingVersion(t *testing.T) {
+func TestPromotionErrorNamesTheMissingVersionField(t *testing.T) {
 	for name, c := range map[string]struct {
 		channels []v1beta2.ChannelVersion
 		want     string

@@ -148,7 +148,7 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestMessageNamesTheVersions(t *testing.T) {
+func TestPromotionCommitMessageNamesTheVersions(t *testing.T) {
 	p := Promotion{Module: "keda", Source: "fast", Channel: "regular", From: "1.0.0", To: "2.0.0"}
 	want := "Promote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, promoted from " +
 		"channel fast\n\nSigned-off-by: Ada <ada@example.com>\n"

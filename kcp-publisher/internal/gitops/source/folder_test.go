@@ -234,7 +234,7 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 	}
 }
 
-func TestWrittenObjectsHaveNoDefaults(t *testing.T) {
+func TestObjectsAsWrittenHaveNoDefaults(t *testing.T) {
 	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: " +
 		"{waves: [{name: first, count: 3}]}\n"
 	objects, err := Files(
@@ -267,7 +267,7 @@ func TestErrorNamesAllInvalidFiles(t *testing.T) {
 	}
 }
 
-func TestNamespacesSeparateObjectsWithTheSameName(t *testing.T) {
+func TestKymasInTwoNamespacesCanShareAName(t *testing.T) {
 	inTest := strings.Replace(kyma, "name: one", "name: one, namespace: test", 1)
 	objects, err := Folder(folder(t, map[string]string{"a.yaml": kyma, "b.yaml": inTest}))
 	if err != nil || len(objects.Kymas) != 2 {
@@ -330,7 +330,7 @@ func TestLinkToAFolderIsAnError(t *testing.T) {
 	}
 }
 
-func TestArchiveDoesNotHideObjects(t *testing.T) {
+func TestObjectsInArchiveFoldersAreReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  string // part of the error, or empty

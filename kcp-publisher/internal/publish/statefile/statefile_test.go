@@ -122,7 +122,7 @@ func TestStateFileCanBeASymlinkButNotADirectory(t *testing.T) {
 }
 
 // Replacing a file must not bypass its permissions.
-func TestStateFileKeepsModeAndReadOnlyFileIsRefused(t *testing.T) {
+func TestStateFileKeepsItsModeAndMustBeWritable(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")
 	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640),

@@ -272,7 +272,7 @@ func TestUnknownManifestsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestUnusedManifestRecordRoundTrip(t *testing.T) {
+func TestUnusedManifestRecordSurvivesRoundTrip(t *testing.T) {
 	s := newShelf(t)
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageLayoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageIndexFile), []byte(`{"schemaVersion":2}`), 0o600))

@@ -252,7 +252,7 @@ func TestFloodOfRefusalsDoesNotLockOutUsers(t *testing.T) {
 	}
 }
 
-func TestGenerationsAreReadAgainAfterAChange(t *testing.T) {
+func TestPasswordGenerationsAreReloadedAfterAChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "generations.yaml")
 	write := func(text string) {
 		t.Helper()

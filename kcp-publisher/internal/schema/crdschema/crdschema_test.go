@@ -33,7 +33,7 @@ func TestEachCRDInTheChartHasASchema(t *testing.T) {
 	}
 }
 
-func TestProblemsNameTheField(t *testing.T) {
+func TestSchemaProblemsNameTheField(t *testing.T) {
 	policies, err := SchemaOf("RolloutPolicy")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestInvalidPartsOfAKymaAreRefused(t *testing.T) {
+func TestInvalidKymaFieldsAreRefused(t *testing.T) {
 	schema, err := New()
 	if err != nil {
 		t.Fatal(err)

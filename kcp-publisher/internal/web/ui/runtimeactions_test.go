@@ -41,7 +41,7 @@ func (s *served) confirm(t *testing.T, path, action, more string) (int, string, 
 	return s.post(t, path, "action="+action+"&confirmed=yes&selection="+selectionIn(t, s, path, action)+more)
 }
 
-func TestActionOnARuntimeIsConfirmed(t *testing.T) {
+func TestRuntimeActionNeedsConfirmation(t *testing.T) {
 	s := serve(t, sampleFleet(5, true), nil)
 	status, body, _ := s.post(t, "/runtimes/r-00001", "action=suspend")
 	if status != http.StatusOK || !strings.Contains(body, "Suspend runtime r-00001?") ||
@@ -73,7 +73,7 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestActionOnASelectionShowsTheNumberOfRuntimes(t *testing.T) {
+func TestBulkActionShowsTheNumberOfRuntimes(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
 	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=reconcile")
 	if status != http.StatusOK || !strings.Contains(body, "Reconcile 10 runtimes?") ||

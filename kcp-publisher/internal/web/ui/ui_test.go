@@ -398,7 +398,7 @@ func TestLabelKeysBreakAfterDotsAndSlashes(t *testing.T) {
 }
 
 // In this test, the number of deferred runtimes changes after the viewer has confirmed the action.
-func TestConfirmedActionHasTheConfirmedEffect(t *testing.T) {
+func TestActionIsRefusedIfItsConfirmedEffectChanged(t *testing.T) {
 	waiting := func(deferred int32) *v1alpha1.Rollout {
 		r := &v1alpha1.Rollout{}
 		r.Name = "keda-regular-1"

@@ -71,7 +71,7 @@ func TestEvictedPodsDoNotRollBackAnImage(t *testing.T) {
 	}
 }
 
-func TestInvalidCountsOfStartsAreIgnored(t *testing.T) {
+func TestInvalidStartCountsAreIgnored(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "a:1": "a:1", "a:1,b:2": "a:1,b:2", "a": "", "a:-1,b:2": "b:2", ":3": "", "a:x,b:1": "b:1",
 		"a:1,,b:1": "a:1,b:1",

@@ -15,7 +15,7 @@ func targetImage(image string) Target {
 	return Target{Image: image, AllowsRollback: func(_, _ string) bool { return false }}
 }
 
-func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
+func TestAgentImageMustProveItselfOrBeRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Snapshot
 		start, overdue bool          // call onStart or onDeadline instead of onReconciled

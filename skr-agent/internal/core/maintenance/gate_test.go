@@ -253,7 +253,7 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	}
 }
 
-func TestReasonOfWaitingUpgradesDependsOnFutureWindows(t *testing.T) {
+func TestWaitingUpgradeReasonDependsOnFutureWindows(t *testing.T) {
 	for name, c := range map[string]struct {
 		schedule window.Schedule
 		want     reason.Reason

@@ -62,7 +62,7 @@ func TestDetailsOfMostUrgentModulesAreKept(t *testing.T) {
 	}
 }
 
-func TestDetailsAreDroppedBeforeModules(t *testing.T) {
+func TestReportDropsDetailsBeforeModules(t *testing.T) {
 	facts := manyModules(500, 0, 0)
 	facts.Details = map[string]*bundle.ModuleDetails{facts.Manifests[0].Name: largest(true)}
 	r := New("one", facts)

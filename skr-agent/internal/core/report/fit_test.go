@@ -53,7 +53,7 @@ func manyModules(modules, unknown, nameLength int) Facts {
 	return facts
 }
 
-func TestEveryReportFits(t *testing.T) {
+func TestEveryReportFitsTheSizeLimit(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for name, c := range map[string]struct {
 		facts Facts

@@ -38,7 +38,7 @@ func TestPodLogIsReadWithinLimits(t *testing.T) {
 		asked)
 }
 
-func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
+func TestCRDIsRecreatedOnlyIfAllErrorsAreImmutableFields(t *testing.T) {
 	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
 	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
@@ -48,7 +48,7 @@ func TestCRDIsRecreatedOnlyIfAllCausesAreImmutableFields(t *testing.T) {
 	require.False(t, namesImmutableFields(errors.New("field is immutable")))
 }
 
-func TestLacksRightIgnoresPoliciesWebhooksAndQuotas(t *testing.T) {
+func TestPolicyAndQuotaDenialsAreNotMissingPermissions(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for text, want := range map[string]bool{
 		`User "a" cannot create resource "pods" in API group ""`:                     true,

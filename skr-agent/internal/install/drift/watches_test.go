@@ -53,7 +53,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	}
 }
 
-func TestTenantCannotFillCacheOfWatches(t *testing.T) {
+func TestTenantCannotFillTheWatchCache(t *testing.T) {
 	w := New(nil, nil, "agent")
 	long := strings.Repeat("a", 250<<10)
 	for name, annotations := range map[string]map[string]string{
@@ -106,7 +106,7 @@ func TestTenantCannotFillCacheOfWatches(t *testing.T) {
 	}
 }
 
-func TestAPIVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
+func TestAPIVersionCountsAsUnservedAfterRepeatedFailures(t *testing.T) {
 	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "webs"}, "")
 	other := errors.New("connection refused")
 	now := time.Now()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCreateAcceptsTheSameContentsAsAgents in package assemble checks the same content for `component create`.
-func TestAgentAcceptsAndRefusesSharedContents(t *testing.T) {
+func TestAgentRefusesForbiddenContent(t *testing.T) {
 	with := func(foo func() (bool, error)) func(schema.GroupVersionKind) (bool, error) {
 		return func(gvk schema.GroupVersionKind) (bool, error) {
 			if gvk.Kind == "Foo" {

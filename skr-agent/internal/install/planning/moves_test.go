@@ -35,7 +35,7 @@ var crdKey = guard.Key{
 	Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "samples.example.kyma-project.io",
 }
 
-func TestVersionsOfTwoModulesDecideTheOwner(t *testing.T) {
+func TestModuleVersionsDecideWhoOwnsAMovedObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b string
 		// aHas and bHas are true if the module's plan contains the object.
@@ -71,7 +71,7 @@ func TestVersionsOfTwoModulesDecideTheOwner(t *testing.T) {
 	}
 }
 
-func TestYieldedObjectIsPrunedFromTheInventoryOnly(t *testing.T) {
+func TestMovedObjectIsPrunedOnlyFromTheInventory(t *testing.T) {
 	p, a := claimsOf(t, "a", "moves-to=b")
 	_, b := claimsOf(t, "b", "moves-from=a")
 	before := []v1beta2.Resource{resource("ClusterRole", "rbac.authorization.k8s.io", "old")}

@@ -51,7 +51,7 @@ func resource(kind, group, name string) v1beta2.Resource {
 	}
 }
 
-func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
+func TestPlanAppliesCRDsFirstAndPrunesOldObjects(t *testing.T) {
 	before := []v1beta2.Resource{
 		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
 		resource("CustomResourceDefinition", "apiextensions.k8s.io", "old-crd"),

@@ -26,7 +26,7 @@ const (
 	byExistence   = "kstatus: kinds without a status are current once they exist"
 )
 
-func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
+func TestObjectStatesMatchDocumentation(t *testing.T) {
 	type row struct {
 		name, source string
 		object       string
