@@ -41,11 +41,14 @@ try-module: build assets ## test a module: install, upgrade, inject faults, undo
 	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS); \
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
+# OLDEST_RELEASE is the commit of the oldest supported release.
+OLDEST_RELEASE = $$(awk '!/^\#/ {print $$2; exit}' integration/scenario/testdata/releases.txt)
+
 # The program is built first, because an interrupted `go run` leaves a temporary folder behind.
 chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 5 REAL and 15 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1, DISASTERS=1, EXPIRY=1, CA=1 add network faults, clock faults, restores and clones, long outages of publishers, and changes of the registry's CA; SHARDS=1, NOTIFICATIONS=1, MIXED=1 change the fleet
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(if $(DISASTERS),--disasters) $(if $(EXPIRY),--expiry) $(if $(CA),--ca) \
-	  $(if $(SHARDS),--shards) $(if $(NOTIFICATIONS),--notifications) $(if $(MIXED),--mixed "$$(awk '!/^#/ {print $$2; exit}' integration/scenario/testdata/releases.txt)") $(FLAGS)
+	  $(if $(SHARDS),--shards) $(if $(NOTIFICATIONS),--notifications) $(if $(MIXED),--mixed "$(OLDEST_RELEASE)") $(FLAGS)
 
 soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and open files, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
@@ -207,11 +210,10 @@ prepare: build assets bin/lend ## compile all packages and tools and install the
 	@go list -export -test -deps ./... >/dev/null
 	@if command -v $$(go env CC) >/dev/null; then CGO_ENABLED=1 go list -race -export -test -deps $(RACE_PACKAGES) >/dev/null; fi
 	@cd integration/oracle && go list -mod=mod -export -test -deps . >/dev/null
-	@for tool in gotestsum actionlint controller-gen govulncheck; do $(TOOL) -n $$tool >/dev/null || exit; done
-	@go tool -modfile=hack/golangci/go.mod -n golangci-lint >/dev/null
-	@go tool -modfile=hack/helmdocs/go.mod -n helm-docs >/dev/null
+	@for tool in gotestsum actionlint controller-gen govulncheck kubeconform oras; do $(TOOL) -n $$tool >/dev/null || exit; done
+	@for tool in golangci:golangci-lint helm:helm helm4:helm helmdocs:helm-docs; do go tool -modfile=hack/$${tool%:*}/go.mod -n $${tool#*:} >/dev/null || exit; done
 	@go run ./hack/browser
-	@[ "$$(go env GOOS)" != linux ] || go run ./integration/chaos/cmd --compile
+	@[ "$$(go env GOOS)" != linux ] || go run ./integration/chaos/cmd --compile --mixed "$(OLDEST_RELEASE)"
 
 kind-nodes: ## pull or build the node image for kind and print its name; needs Docker
 	@timeout 60m go run ./integration/kind/nodes

@@ -93,7 +93,7 @@ type Truncated struct {
 	Lists bool `json:"lists,omitempty"`
 	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Requested is the number of omitted modules from the runtime's Kyma spec.
+	// Requested is the number of modules in the runtime's Kyma spec that the report omits.
 	Requested int `json:"asked,omitempty"`
 }
 

@@ -199,8 +199,8 @@ const (
 	maxRemovalsBytes = 4 << 10
 )
 
-// SelectFitting returns the Secrets that fit into one Sealed, smallest first, and the removals that fit. The error lists
-// the Secrets that do not fit, and contains the number of removals that do not fit.
+// SelectFitting returns the Secrets and removals that fit into one Sealed document. It takes the smallest Secrets first.
+// The error lists the Secrets that do not fit, and contains the number of removals that do not fit.
 func (s Secrets) SelectFitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.fittingRemovals()}
 	var problems []error

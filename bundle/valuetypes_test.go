@@ -94,7 +94,7 @@ func TestReferencesWithUnknownTypesAreRefused(t *testing.T) {
 	}
 }
 
-func TestModuleWithTypedValuesRequiresTheirFeature(t *testing.T) {
+func TestModuleWithTypedValuesRequiresTypedValuesFeature(t *testing.T) {
 	state := sampleState()
 	state.Manifests[0].Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region, size:int"}
 	if got := state.CriticalFeatures(); !reflect.DeepEqual(got, []Feature{FeatureValueTypes, FeatureValues}) {

@@ -71,8 +71,7 @@ type Volumes struct {
 }
 
 // Open opens an air-gap file and compares every blob with its digest. The paths are the file's volumes in order. A
-// *refusal.Error means that the file is invalid. Open calls advance with the size of each entry after it has read the
-// entry.
+// *refusal.Error means that the file is invalid. After Open has read an entry, it passes the entry's size to advance.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := openVolumes(paths)
 	if err != nil {

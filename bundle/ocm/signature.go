@@ -147,7 +147,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	text := strings.TrimSpace(s.Value)
 	block, rest := pem.Decode([]byte(text))
 	if block == nil || block.Type != pemSignature || !strings.HasPrefix(text, "-----BEGIN "+pemSignature) {
-		return nil, nil, errors.New("value does not begin with a PEM block SIGNATURE")
+		return nil, nil, errors.New("value does not begin with a PEM block of type SIGNATURE")
 	}
 	if named := block.Headers[pemAlgorithmName]; named != s.Algorithm {
 		return nil, nil, fmt.Errorf("value: the PEM header has %q, but the algorithm is %q", named, s.Algorithm)

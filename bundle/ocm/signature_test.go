@@ -213,7 +213,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 			func(s *Signature) { bare(s, nil) }, trust, `the PEM header has ""`,
 		},
 		"value that is not PEM": {
-			func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE",
+			func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block of type SIGNATURE",
 		},
 		"text before the PEM block": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})

@@ -72,7 +72,7 @@ func (t *Trust) addDER(data []byte) error {
 	if _, err := x509.ParsePKCS1PrivateKey(data); err == nil {
 		return errPrivate
 	}
-	return errors.New("must contain a PEM block PUBLIC KEY or CERTIFICATE, or a public key in DER")
+	return errors.New("must contain a PEM block of type PUBLIC KEY or CERTIFICATE, or a public key in DER")
 }
 
 func (t *Trust) addBlock(block *pem.Block) error {

@@ -26,7 +26,7 @@ func Open(location string, registries *Registries) (Store, error) {
 				OCIScheme, LayoutScheme)
 	}
 	if LooksLikeFolder(prefix) {
-		return nil, fmt.Errorf("location %q is a folder: use %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
+		return nil, fmt.Errorf("location %q is a folder: use %s%s, or a registry as HOST.DOMAIN/PATH or HOST:PORT/PATH",
 			location, LayoutScheme, location)
 	}
 	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {

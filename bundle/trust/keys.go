@@ -39,7 +39,7 @@ func GenerateKey() ([]byte, error) {
 func LoadSigner(file []byte) (Signer, error) {
 	block, rest := pem.Decode(file)
 	if block == nil || block.Type != pemPrivateKey || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("key file: must be exactly one PEM block PRIVATE KEY (PKCS #8)")
+		return nil, errors.New("key file: must be exactly one PEM block of type PRIVATE KEY (PKCS #8)")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {

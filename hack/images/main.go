@@ -31,7 +31,7 @@ func run(args []string) error {
 	version := flags.String("version", "dev", "tag of the images")
 	created := flags.String("created", "1970-01-01T00:00:00Z", "creation time for the images, in RFC 3339 format")
 	output := flags.String("output", "bin", "folder for the images")
-	base := flags.String("base", "", "architecture for an additional base image without a program")
+	base := flags.String("base", "", "also build a base image without a program, for this architecture")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ var (
 	generated = regexp.MustCompile(`(?s)<!-- (\w[^>]*?) -->\n.*?<!-- end of .*? -->`)
 )
 
-// addMarkdown counts the prose and tables of a page, without code, link targets and generated parts.
+// addMarkdown adds the words in a page's prose and tables. It omits code, link targets and generated parts.
 func (c collection) addMarkdown(file, text string) {
 	if isGenerated(file) {
 		return

@@ -189,8 +189,9 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 	return s.reals[id].EditKyma(ctx, edit)
 }
 
-// deleteOwnKyma deletes the Kyma in a runtime. The agent must create the Kyma again, and keep the modules. The admin
-// repeats requests that the control plane has not recorded yet.
+// deleteOwnKyma deletes the Kyma in a runtime. The agent must create the Kyma again, and keep the modules. If the
+// control plane has not recorded the last request yet, the agent creates the Kyma without it, so the admin repeats the
+// request.
 func (s *stage) deleteOwnKyma(ctx context.Context, id string) error {
 	s.checker.RequestWithdrawn(s.since(), id, mailer)
 	kyma := &v1beta2.Kyma{

@@ -24,7 +24,7 @@ func TestReferenceOfCRDsIsCurrent(t *testing.T) {
 	definitions, charts := shipped(t)
 	var page strings.Builder
 	page.WriteString(
-		"# Custom resource definitions\n\nThis page lists all definitions that the charts install. `make " +
+		"# Custom resource definitions\n\nThis page lists all CRDs that the charts install. `make " +
 			"generate` writes this page.\n" +
 			"[Annotations and labels](annotations-and-labels.md) and [conditions and reasons](conditions-and-reasons.md) have " +
 			"their own pages.\n" +

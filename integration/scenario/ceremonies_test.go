@@ -19,7 +19,7 @@ type ceremonySignature struct {
 	KeyID string `json:"keyid"`
 }
 
-// The test runs docs/guides/key-ceremonies.md with a folder for each machine.
+// The test runs the commands in docs/guides/key-ceremonies.md. A separate folder represents each machine.
 func TestKeyCeremonyGuideWorks(t *testing.T) {
 	suite.Long(t) // the short suite runs TestKeysRotateWithoutRestart
 	runInQueue(t)

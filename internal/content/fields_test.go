@@ -109,11 +109,11 @@ func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
 		"spec.replicas":  `ConfigMap x: annotation kyma-pull.dev/ignore-fields: "spec.replicas" is not a JSON pointer`,
 		"/":              "is not a JSON pointer",
 		"[/spec]":        "is not a JSON array of pointers",
-		"/metadata":      "identifies the object and its owner",
-		"/metadata/name": "identifies the object and its owner",
-		"/metadata/annotations/operator.kyma-project.io~1owned-by": "identifies the object and its owner",
-		"/metadata/labels": "identifies the object and its owner",
-		"/kind":            "identifies the object and its owner",
+		"/metadata":      "which identifies the object or its owner",
+		"/metadata/name": "which identifies the object or its owner",
+		"/metadata/annotations/operator.kyma-project.io~1owned-by": "which identifies the object or its owner",
+		"/metadata/labels": "which identifies the object or its owner",
+		"/kind":            "which identifies the object or its owner",
 	} {
 		_, err := of(value)
 		require.ErrorContains(t, err, message, value)

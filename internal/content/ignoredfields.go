@@ -55,7 +55,7 @@ func IgnoredFields(o *unstructured.Unstructured) ([]Pointer, error) {
 		}
 		if pointers[n] = parts[1:]; isIdentity(pointers[n]) {
 			return nil,
-				fmt.Errorf("%s: annotation %s: %s identifies the object and its owner: remove it from the list",
+				fmt.Errorf("%s: annotation %s: must not contain %s, which identifies the object or its owner",
 					guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
 		}
 	}

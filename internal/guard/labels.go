@@ -14,7 +14,7 @@ import (
 )
 
 // ErrExposed is the error for a refused label, which would let a webhook or policy intercept the agent's requests.
-var ErrExposed = errors.New("would expose the agent")
+var ErrExposed = errors.New("label would expose the agent's requests to a webhook or policy")
 
 // LabelsExceptManager returns an object's labels, except the labels that the given field manager applied.
 func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) labels.Set {

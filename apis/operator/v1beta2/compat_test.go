@@ -120,8 +120,8 @@ func TestRecordedSchemasMatchLifecycleManagerCRDs(t *testing.T) {
 	}
 }
 
-// shape returns a schema, or part of one, without descriptions. named is true if its keys are property names instead of
-// schema keywords.
+// shape returns a schema, or part of one, without descriptions. named is true if the keys in of are property names
+// instead of schema keywords.
 func shape(of any, named bool) any {
 	switch of := of.(type) {
 	case map[string]any:

@@ -184,8 +184,8 @@ const (
 	// AnnotationHoldPromotion on a ModuleTemplate contains the reason why PromotionPolicies must not promote its
 	// version. Bundles do not contain it.
 	AnnotationHoldPromotion = "kyma-pull.dev/hold-promotion"
-	// LabelHoldPromotion on a ModuleTemplate has the same effect as the annotation with this key, with any value. Bundles
-	// do not contain it.
+	// LabelHoldPromotion on a ModuleTemplate has the same effect as the annotation of the same name. The label's value
+	// does not matter. Bundles do not contain the label.
 	LabelHoldPromotion = "kyma-pull.dev/hold-promotion"
 	// AnnotationMissingChannel with the value MissingChannelRemove on a ModuleReleaseMeta removes the module from runtimes
 	// that request it in a channel that spec.channels does not contain. Without the annotation, these runtimes keep the

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/integration/chaos"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 // dir is the folder for the logs, story.txt and bundles.txt of the newest run.
@@ -42,18 +43,18 @@ func main() {
 	flags.BoolVar(&options.Shape.Disasters, "disasters", false,
 		"also restore and copy API servers from earlier snapshots, remove APIs and set quotas")
 	flags.StringVar(&options.Shape.Mixed, "mixed", "",
-		"commit of an earlier release whose agent every second real runtime runs; its first build takes minutes")
+		"commit of an earlier release; every second real runtime runs its agent (the first build takes minutes)")
 	flags.BoolVar(&options.Shape.Shards, "shards", false,
 		"divide the fleet among the publishers")
 	flags.BoolVar(&options.Shape.Expiry, "expiry", false,
-		"make bundles expire after 30 seconds, and also stop all publishers for longer")
+		"make bundles expire after 30 seconds, and also stop all publishers for a longer time")
 	flags.BoolVar(&options.Shape.Authorities, "ca", false,
 		"let the registry use TLS, and also replace its CA after an announcement in bundles")
 	flags.BoolVar(&options.Shape.Notifications, "notifications", false,
 		"let the registry notify a publisher, and the publisher notify agents")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
 	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
-	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks needs, then exit")
+	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks and --mixed need, then exit")
 	flags.BoolVar(&quiet, "quiet", false, "print the log only after a violation")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -93,7 +94,7 @@ func main() {
 	defer stop()
 	do := run
 	if compile {
-		do = buildShiftable
+		do = buildPrograms
 	}
 	if err := do(ctx, options); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -101,7 +102,14 @@ func main() {
 	}
 }
 
-func buildShiftable(ctx context.Context, options chaos.Options) error {
+// buildPrograms builds the programs whose clocks can be set, and the earlier release in flag --mixed.
+func buildPrograms(ctx context.Context, options chaos.Options) error {
+	if commit := options.Shape.Mixed; commit != "" {
+		fmt.Fprintf(os.Stderr, "chaos: building the programs of commit %s; the first build takes minutes\n", commit)
+		if _, err := fleet.BuildAt(ctx, commit); err != nil && !errors.Is(err, fleet.ErrNoHistory) {
+			return err
+		}
+	}
 	fmt.Fprintln(os.Stderr,
 		"chaos: building programs whose clocks can be set; the first build takes minutes")
 	return chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable"))

@@ -23,7 +23,7 @@ func (p *Publisher) NewRemovals(ctx context.Context, record *Record, in Input) (
 		err = p.setPredicate(ctx, record, &d, runtime, request, in.Catalog)
 	}
 	if err != nil {
-		return plan.NewRemovals{}, fmt.Errorf("find the removals of runtime %s: %w", in.Runtime.ID, err)
+		return plan.NewRemovals{}, fmt.Errorf("find the module removals in runtime %s: %w", in.Runtime.ID, err)
 	}
 	return d.adopted.Removing(d.predicate, runtime), nil
 }

@@ -77,7 +77,7 @@ func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
 
 // A library panics on an API server response that was saved as a manifest. The agent also plans this module when it
 // prunes other modules' objects.
-func TestSavedAPIResponseInContentAffectsOnlyItsModule(t *testing.T) {
+func TestStatusObjectInContentAffectsOnlyItsModule(t *testing.T) {
 	w := newWorld(t)
 	w.wants("other", aConfigMap("dropped"), version("1.0.0"))
 	w.state("other", v1beta2.StateReady, "")

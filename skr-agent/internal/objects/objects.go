@@ -273,7 +273,7 @@ func (s *progress) begin(b *bundle.Bundle) {
 	}
 }
 
-// finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
+// finish records that Sync has tried to write all Manifests of the bundle, except Manifests whose upgrade waits.
 func (s *progress) finish(b *bundle.Bundle) {
 	s.writtenBundle = b.Digest.String()
 	unwritten := s.unwritten // the next call to begin resets the field while other goroutines read the copy

@@ -108,7 +108,7 @@ func New(g *cli.Root) *cobra.Command {
 	settings.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour,
 		"validity period of an agent's certificate; a certificate is renewed after a third of its validity period")
 	settings.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second,
-		"interval between checks of the keys and the signature policy for changes")
+		"interval for checking if the keys or the signature policy changed")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "",
 		"publisher's Service, as NAMESPACE/NAME[:PORT]; enables API version v1beta1 and the validation of "+
 			"ModuleTemplates")

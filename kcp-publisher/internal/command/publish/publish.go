@@ -88,7 +88,7 @@ func New(*cli.Root) *cobra.Command {
 		"publish a commit of another repository or branch, or one that does not descend from the commit of the last run")
 	f.removals.Add(flags)
 	flags.StringSliceVar(&f.approved, "approve-removals", nil,
-		"IDs of held module removals to approve; an earlier run has printed the IDs")
+		"IDs of held module removals to approve, as printed by an earlier run")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd

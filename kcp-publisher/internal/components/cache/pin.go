@@ -165,10 +165,10 @@ func (c *Cache) readPin(file string) (pin, error) {
 	}
 	doubts, err := kjson.UnmarshalStrict(data, &p)
 	if err = errors.Join(append(doubts, err)...); err != nil {
-		return p, fmt.Errorf("%s: pin is damaged: %w", file, err)
+		return p, fmt.Errorf("%s: recorded digest is damaged: %w", file, err)
 	}
 	if _, ok := blobFileName(p.Digest); !ok || p.Name == "" {
-		return p, fmt.Errorf("%s: pin is damaged: name %q, digest %q", file, p.Name, p.Digest)
+		return p, fmt.Errorf("%s: recorded digest is damaged: name %q, digest %q", file, p.Name, p.Digest)
 	}
 	return p, nil
 }

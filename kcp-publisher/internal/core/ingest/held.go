@@ -186,8 +186,8 @@ func withWorseReports(
 	return all, why.sorted(), changed
 }
 
-// reportsKept reports whether the publisher could not publish a new bundle, but the report's module states are valid
-// for the bundle that the runtime keeps.
+// reportsKept returns true if the publisher could not publish a new bundle, so the runtime keeps its bundle, and the
+// report's module states are about this bundle.
 func (f Facts) reportsKept(r *v1beta2.RuntimeStatus) bool {
 	return f.Published == nil && len(f.Problems) == 0 && f.Report != nil && f.ReportRefused == nil && f.Kept != nil &&
 		r.Published != nil && r.Published.Digest == f.Kept.Digest.String()

@@ -129,7 +129,7 @@ func TestRuntimeInASkippedWaveMustProveTheVersion(t *testing.T) {
 
 // The first wave contains all runtimes when the rollout starts, so the second wave is empty. A runtime that joins later
 // belongs to the last wave.
-func TestWaveThatNeverHadRuntimesIsSkippedAfterProof(t *testing.T) {
+func TestWaveThatNeverHadRuntimesIsSkippedOnceVersionIsProven(t *testing.T) {
 	spec := twoWaves()
 	second := *spec.Waves[0].DeepCopy()
 	second.Name, second.Selector, second.Count = "second", nil, new(int32(5))

@@ -218,8 +218,8 @@ func (p *plan) advanceWaves(runtimes []Runtime) {
 	p.endRollout(fleet.RolloutSucceeded, p.successMessage())
 }
 
-// lacksProof reports whether every wave is proven although no runtime shows that the version works. This is possible if
-// runtimes got the labels of an empty wave that was skipped before.
+// lacksProof returns true if all waves count as proven, but no runtime has reported that the version works. This is
+// possible if runtimes got the labels of an empty wave after the rollout had skipped the wave.
 func (p *plan) lacksProof() bool {
 	total, shown := 0, 0
 	for i := range p.waves {

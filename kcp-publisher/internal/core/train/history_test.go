@@ -34,7 +34,7 @@ type history struct {
 	held     map[string]bool
 	rejected map[string]bool
 	counts   map[string]Counts
-	// ran contains, for each channel, the time during which enough of its runtimes have run its version.
+	// ran maps each channel to the time during which enough runtimes have run the channel's version.
 	ran      map[string]time.Duration
 	unknown  bool
 	promoted int
@@ -181,7 +181,8 @@ func (h *history) step() {
 	}
 }
 
-// plan evaluates the policy as a restarted publisher does, and checks and performs every promotion.
+// plan evaluates the policy from the stored objects only, as after a restart of the publisher. It then checks and
+// performs every promotion.
 func (h *history) plan() {
 	in := Input{
 		Policies: []fleet.PromotionPolicy{h.policy},

@@ -389,7 +389,7 @@ func TestPageReceivesChangesOverEventStream(t *testing.T) {
 	}
 }
 
-func TestLabelKeysBreakAfterDotsAndSlashes(t *testing.T) {
+func TestLabelKeysWrapAfterDotsAndSlashes(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body,
 		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
