@@ -110,6 +110,10 @@ func buildPrograms(ctx context.Context, options chaos.Options) error {
 			return err
 		}
 	}
+	return buildShiftable(ctx, options)
+}
+
+func buildShiftable(ctx context.Context, options chaos.Options) error {
 	fmt.Fprintln(os.Stderr,
 		"chaos: building programs whose clocks can be set; the first build takes minutes")
 	return chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable"))
