@@ -255,7 +255,8 @@ func (w *world) state(name string, state v1beta2.State, message string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%s is %s: %s", name, state, message), func() bool {
 		m := w.manifest(name)
-		return m.Status.State == state && m.Status.LastOperation != nil &&
+		// A state of an earlier generation does not count, because a test can change the Manifest faster than the installer.
+		return m.Status.ObservedGeneration == m.Generation && m.Status.State == state && m.Status.LastOperation != nil &&
 			strings.Contains(m.Status.LastOperation.Operation, message)
 	})
 }

@@ -15,8 +15,12 @@ import (
 // starting with the applied one.
 
 // inAnyVersion calls the function do with the API version in r. If the call fails because of this version, inAnyVersion
-// calls the function with other served versions until one works. It returns ErrAbsentKind if the API server does not
+// calls the function with the served versions until one works. It returns ErrAbsentKind if the API server does not
 // serve the kind.
+//
+// Between the first call and the discovery, the API server can begin to serve the version, for example because another
+// client changes the CRD. The object may exist then, so inAnyVersion tries the version again. If no version works, the
+// error does not mean that the object is missing.
 func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !IsUnserved(first) && !IsUnconverted(first) {
@@ -30,7 +34,7 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 		return ErrAbsentKind
 	}
 	for _, version := range versions {
-		if version == r.Version {
+		if version == r.Version && !IsUnserved(first) {
 			continue
 		}
 		r.Version = version
@@ -41,6 +45,10 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 		if IsUnserved(first) {
 			first = err
 		}
+	}
+	if IsUnserved(first) && !a.isNotStored(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}) {
+		return fmt.Errorf("%w: the API server lists the version %s but does not serve it yet", content.ErrUnknownKind,
+			versions[0])
 	}
 	return first
 }
