@@ -84,7 +84,7 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 }
 
 // Foreign opens a repository whose name comes from a component descriptor and not from the configuration. Requests fail
-// if the host resolves to a loopback or link-local address.
+// if the host resolves to a loopback or link-local address, or to a cloud's metadata service.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }

@@ -228,6 +228,8 @@ func TestTokenServiceSurvivesSlowClients(t *testing.T) {
 	service := exec.CommandContext(t.Context(), binaries.Publisher, "token-service", "--keys",
 		filepath.Join(dir, "keys"), "--location", "registry.example/fleet", "--bind-address", "127.0.0.1:0")
 	service.Stdout, service.Stderr = log, log
+	// The chart sets GOMEMLIMIT to 90 % of the memory limit. The tests' GOGC would increase the memory.
+	service.Env = append(os.Environ(), "GOGC=", "GOMEMLIMIT=115MiB")
 	must(t, service.Start())
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
 	var got struct{ Address string }

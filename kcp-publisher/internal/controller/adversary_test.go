@@ -37,7 +37,7 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 }
 
 // The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired
-// publisher key. The adversary can also write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's
+// publisher key. The adversary can also write one ModuleTemplate, one ModuleReleaseMeta and the labels of the victim's
 // Kyma. The victim is another runtime. After each poll by the victim, a model decides which bundles the victim may
 // have applied. The model does not share code with the tested packages.
 func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
@@ -94,7 +94,7 @@ func (w *adversary) run() {
 		{1, "mallory's Kyma is recreated", w.recreate},
 		{2, "mallory writes one ModuleTemplate", w.writeTemplate},
 		{1, "mallory writes one ModuleReleaseMeta", w.writeMeta},
-		{1, "mallory writes one label of the victim's Kyma", w.label},
+		{1, "mallory replaces the labels of the victim's Kyma", w.label},
 		{3, "mallory's runtime reports false data", w.pushFalseReports},
 		{1, "an old report of the victim is pushed again", w.replayReport},
 	}

@@ -282,7 +282,7 @@ func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
 
 // memos contains the memo for each Manifest. Only the worker that reconciles a Manifest uses its memo.
 type memos struct {
-	mu     sync.Mutex // guards byName, and the field version of each memo
+	mu     sync.Mutex // guards byName, and the field lastVersion of each memo
 	byName map[types.NamespacedName]*memo
 }
 
