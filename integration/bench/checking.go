@@ -63,7 +63,9 @@ func measureChecks(ctx context.Context) ([]result, error) {
 	if err := allowJobs(ctx, r.API); err != nil {
 		return nil, err
 	}
-	go completeJobs(ctx, r.API)
+	completing, stopCompleting := context.WithCancel(ctx)
+	defer stopCompleting() // before the runtime's API server stops
+	go completeJobs(completing, r.API)
 	for i, kind := range []string{"cel", "http", "promql", "job"} {
 		version := fmt.Sprintf("1.%d.0", i+1)
 		with, err := checkedAgent(ctx, f, r, names, version, checksOf(kind, service))
