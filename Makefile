@@ -227,7 +227,7 @@ generate: ## generate deepcopy functions, CRDs, the charts' READMEs, the referen
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
 	@cd integration/oracle && go list -mod=mod -test -deps ./... >/dev/null
-	go test -vet=off -count=1 -p 1 -run '^Test(The)?Reference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission ./internal/guard -args -update
+	go test -vet=off -count=1 -p 1 -run 'Reference(Of|Is)' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission ./internal/guard -args -update
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

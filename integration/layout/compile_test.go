@@ -54,3 +54,27 @@ func TestPlatformFilesDefineTheSameFunctions(t *testing.T) {
 		}
 	}
 }
+
+// make generate runs the tests that compare a reference page with the code, and skips a test whose name does not match.
+func TestMakeGenerateRunsAllReferenceTests(t *testing.T) {
+	pattern := regexp.MustCompile(`(?m)^\tgo test .*-run '([^']+)' (.+) -args -update$`).FindStringSubmatch(
+		readFile(t, "Makefile"))
+	if pattern == nil {
+		t.Fatal("the Makefile does not run tests with -update")
+	}
+	selected := regexp.MustCompile(pattern[1])
+	test := regexp.MustCompile(`(?m)^func (Test\w*Reference\w*IsCurrent)\(`)
+	found := 0
+	for _, path := range tracked(t, "**/*_test.go") {
+		for _, name := range test.FindAllStringSubmatch(readFile(t, path), -1) {
+			found++
+			folder := "./" + path[:strings.LastIndex(path, "/")]
+			if !selected.MatchString(name[1]) || !slices.Contains(strings.Fields(pattern[2]), folder) {
+				t.Errorf("make generate does not run %s in %s", name[1], folder)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no test compares a reference page")
+	}
+}

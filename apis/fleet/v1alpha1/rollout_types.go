@@ -201,9 +201,9 @@ type WaveStatus struct {
 	// Kymas' status does not contain the version yet. The list has at most 500 entries.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
-	// Postponed lists at most 500 runtimes that do not count toward maxConcurrent from a minute after they were
-	// postponed, and are updated after the wave's other runtimes. Either the publisher could not publish to them for longer than offlineAfter, or it could not
-	// resolve their version.
+	// Postponed lists at most 500 runtimes that are updated after the wave's other runtimes. A minute after they were
+	// postponed, they no longer count toward maxConcurrent. Either the publisher could not publish to them for longer
+	// than offlineAfter, or it could not resolve their version.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
 	// Checks summarizes the results of each of the wave's checks, in policy order. A rollback does not change these
