@@ -148,8 +148,9 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 func TestAirGappedRuntimeIsManagedOnlyByFiles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
+	dir := t.TempDir() // before the fleet, so that its cleanup comes after the agents' end
 	f := newFleet(t, fleet.Options{Secured: true})
-	v := airGappedFleet{f, t, t.TempDir()}
+	v := airGappedFleet{f, t, dir}
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })

@@ -389,6 +389,14 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	// Deleting the Kyma deletes all remaining Secrets in the runtime.
 	login.ResourceVersion, login.UID = "", ""
 	must(t, f.Control.Create(ctx, login))
+	until(t, 30*time.Second, "the publisher publishes Secret scaler-login again", func() (bool, string) {
+		kyma, err := a.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		published := kyma.Status.Runtime.Secrets
+		return slices.Contains(published, inKyma("scaler-login").String()), fmt.Sprint(published)
+	})
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 	deleteKyma(t, f, a)
 	untilForgotten(t, a, 60*time.Second)
