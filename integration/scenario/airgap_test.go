@@ -35,6 +35,14 @@ type airGappedFleet struct {
 	dir string
 }
 
+// newAirGappedFleet starts the fleet. It creates the folder first, so that the cleanup removes the folder after the
+// agents have ended.
+func newAirGappedFleet(t *testing.T, options fleet.Options) airGappedFleet {
+	t.Helper()
+	dir := t.TempDir()
+	return airGappedFleet{newFleet(t, options), t, dir}
+}
+
 func (v airGappedFleet) run(want int, binary string, args ...string) string {
 	v.t.Helper()
 	return runProgram(v.t, want, binary, args...)
@@ -148,9 +156,8 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 func TestAirGappedRuntimeIsManagedOnlyByFiles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
-	dir := t.TempDir() // before the fleet, so that its cleanup comes after the agents' end
-	f := newFleet(t, fleet.Options{Secured: true})
-	v := airGappedFleet{f, t, dir}
+	v := newAirGappedFleet(t, fleet.Options{Secured: true})
+	f := v.Fleet
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })

@@ -17,9 +17,8 @@ import (
 // Operators carry the bundles and reports of the runtime "ship" as files. The next wave contains a connected runtime.
 func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	ctx := t.Context()
-	dir := t.TempDir() // before the fleet, so that its cleanup comes after the agent's end
-	f := newFleet(t, fleet.Options{})
-	v := airGappedFleet{f, t, dir}
+	v := newAirGappedFleet(t, fleet.Options{})
+	f := v.Fleet
 	cellar := store.LayoutScheme + v.file("cellar")
 	must(t, os.Mkdir(v.file("cellar"), 0o700))
 	ship, err := f.AddCarried(ctx, "ship", "regular", cellar, nil, "scaler")

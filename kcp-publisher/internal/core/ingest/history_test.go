@@ -86,6 +86,24 @@ func TestRefusedBundleIsRecordedWithKnownReason(t *testing.T) {
 	}
 }
 
+func TestRefusalsAreRecordedOnlyWithAPublishedBundle(t *testing.T) {
+	m := member(t)
+	m.publish("second", nothing)
+	report := *m.facts.Report
+	report.Refused = []bundle.RefusedBundle{{Digest: digest.FromString("second"), Reason: refusal.Downgrade}}
+	m.facts.Report = &report
+	for _, isPublished := range []bool{true, false} {
+		status := *m.status.DeepCopy()
+		if !isPublished {
+			status.Runtime.Published = nil
+		}
+		recordOutcomes(status.Runtime.History, status, m.facts)
+		if got := status.Runtime.History[0].Refused != ""; got != isPublished {
+			t.Errorf("published bundle %t: got a recorded refusal %t", isPublished, got)
+		}
+	}
+}
+
 func TestHistoryCausesNoExtraStatusUpdate(t *testing.T) {
 	m := member(t)
 	m.report("newest", ready("keda"), ready("mail"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/content"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // An object is identified by its group, kind, namespace and name. Its API version can change: a version can be
@@ -33,8 +34,9 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 	if len(versions) == 0 {
 		return ErrAbsentKind
 	}
+	tried, wasUnserved := r.Version, IsUnserved(first)
 	for _, version := range versions {
-		if version == r.Version && !IsUnserved(first) {
+		if version == tried && !wasUnserved {
 			continue
 		}
 		r.Version = version
@@ -46,7 +48,7 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 			first = err
 		}
 	}
-	if IsUnserved(first) && !a.isNotStored(schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}) {
+	if IsUnserved(first) && !a.isNotStored(object.GVKOf(r)) {
 		return fmt.Errorf("%w: the API server lists the version %s but does not serve it yet", content.ErrUnknownKind,
 			versions[0])
 	}

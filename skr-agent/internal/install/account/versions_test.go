@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -18,30 +19,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/content"
 )
 
-// lagging is a client whose first reads fail as if the API server did not serve the kind.
-type lagging struct {
+// changing is a client whose first reads return the given errors. It records the API version of each read.
+type changing struct {
 	client.Client
-	failures int
+	errors []error
+	read   []string
 }
 
-func (l *lagging) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	if l.failures--; l.failures >= 0 {
-		return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "", 0, true)
+func (c *changing) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	c.read = append(c.read, o.GetObjectKind().GroupVersionKind().Version)
+	if len(c.read) > len(c.errors) {
+		return nil
 	}
-	return nil
+	return c.errors[len(c.read)-1]
 }
 
-// discoveryOf returns a client for a server that lists kind Thing in example.org/v1 with the given verbs.
+// discoveryOf returns a client for a server that lists kind Thing in example.org/v2 and v1 with the given verbs.
 func discoveryOf(t *testing.T, verbs string) discovery.DiscoveryInterface {
 	t.Helper()
+	resources := `"resources": [{"name": "things", "kind": "Thing", "namespaced": true, "verbs": ` + verbs + `}]}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		text := map[string]string{
 			"/api": `{"kind": "APIVersions", "versions": []}`,
 			"/apis": `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "example.org",
-				"versions": [{"groupVersion": "example.org/v1", "version": "v1"}]}]}`,
-			"/apis/example.org/v1": `{"kind": "APIResourceList", "groupVersion": "example.org/v1", "resources":
-				[{"name": "things", "kind": "Thing", "namespaced": true, "verbs": ` + verbs + `}]}`,
+				"versions": [{"groupVersion": "example.org/v2", "version": "v2"},
+					{"groupVersion": "example.org/v1", "version": "v1"}]}]}`,
+			"/apis/example.org/v2": `{"kind": "APIResourceList", "groupVersion": "example.org/v2", ` + resources,
+			"/apis/example.org/v1": `{"kind": "APIResourceList", "groupVersion": "example.org/v1", ` + resources,
 		}[r.URL.Path]
 		_, _ = w.Write([]byte(text))
 	}))
@@ -56,24 +61,44 @@ func TestObjectOfNewlyServedVersionDoesNotCountAsMissing(t *testing.T) {
 		GroupVersionKind: metav1.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Thing"},
 		Namespace:        "default", Name: "a",
 	}
+	unserved := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "", 0, true)
+	unconverted := apierrors.NewInternalError(errors.New("conversion failed"))
+	stored := `["get", "list"]`
 	for name, c := range map[string]struct {
-		failures int
-		verbs    string
-		found    bool
-		want     error
+		errors []error
+		verbs  string
+		found  bool
+		want   error
+		read   []string
 	}{
-		"version that is served at the second read": {1, `["get", "list"]`, true, nil},
-		"version that is listed but not served yet": {2, `["get", "list"]`, false, content.ErrUnknownKind},
-		"kind that is never stored":                 {2, `["create"]`, false, nil},
+		"other version is served":        {[]error{unserved}, stored, true, nil, []string{"v1", "v2"}},
+		"version is served at the retry": {[]error{unserved, unserved}, stored, true, nil, []string{"v1", "v2", "v1"}},
+		"other version is not converted": {
+			[]error{unserved, unconverted}, stored, true, nil, []string{"v1", "v2", "v1"},
+		},
+		"failed conversion has no retry": {
+			[]error{unconverted, unconverted}, stored, false, unconverted, []string{"v1", "v2"},
+		},
+		"versions are not served yet": {
+			[]error{unserved, unserved, unserved}, stored, false, content.ErrUnknownKind, []string{"v1", "v2", "v1"},
+		},
+		"objects of the kind never exist": {
+			[]error{unserved, unserved, unserved}, `["create"]`, false, nil, []string{"v1", "v2", "v1"},
+		},
 	} {
-		read := func() *Account {
-			return &Account{Client: &lagging{failures: c.failures}, discovery: discoveryOf(t, c.verbs)}
+		reader := func() (*Account, *changing) {
+			reads := &changing{errors: c.errors}
+			return &Account{Client: reads, discovery: discoveryOf(t, c.verbs)}, reads
 		}
-		o, err := read().Get(t.Context(), r)
+		a, reads := reader()
+		o, err := a.Get(t.Context(), r)
 		require.ErrorIs(t, err, c.want, name)
 		require.Equal(t, c.found, o != nil && err == nil, name)
-		m, err := read().Metadata(t.Context(), r)
+		require.Equal(t, c.read, reads.read, name)
+		a, reads = reader()
+		m, err := a.Metadata(t.Context(), r)
 		require.ErrorIs(t, err, c.want, name)
 		require.Equal(t, c.found, m != nil && err == nil, name)
+		require.Equal(t, c.read, reads.read, name)
 	}
 }
