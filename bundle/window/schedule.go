@@ -52,8 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the current or next time span in which an upgrade can start, or false if there is no such span. Windows
-// that touch or overlap form one span.
+// Next returns the current or next time span that allows the start of an upgrade. It returns false if the schedule does
+// not contain such a span. Windows that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := nextSpan(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok

@@ -18,7 +18,7 @@ const (
 	MaxEntries = 2_000
 	// maxRatio limits the ratio of unpacked to packed bytes. Normal text reaches 20, and a zip bomb 1,000.
 	maxRatio = 100
-	// freeBytes is the largest unpacked size for which maxRatio is not checked, because small tars are mostly padding.
+	// freeBytes is an unpacked size. maxRatio limits only larger tars, because small tars are mostly padding.
 	freeBytes = 1 << 20
 	// maxPathBytes and maxPathDepth limit the path of a tar entry.
 	maxPathBytes, maxPathDepth = 256, 16

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxSmallBytes is the maximum size of decoded JSON for which a measurement does not need to acquire Memory.
+	// maxSmallBytes is the maximum size of decoded JSON that a measurement can use without a call to Memory.acquire.
 	maxSmallBytes = 4 << 20
 	// maxDecodedBytes limits the decoded size of one check's objects.
 	maxDecodedBytes = 64 << 20

@@ -120,7 +120,7 @@ func (p *RemotePlanner) unannouncedFor() time.Duration {
 	return time.Since(p.unplannedSince)
 }
 
-// heldFor returns the time for which the planner has stopped publishing because of a commit, or 0 if publishing
+// heldFor returns how long a commit has stopped publishing, according to the planner. It returns 0 if publishing
 // continues.
 func (p *RemotePlanner) heldFor() time.Duration {
 	if p == nil {

@@ -20,7 +20,7 @@ const (
 	InUse State = "InUse"
 	// Next means that the key will be used for signing as soon as enough root keys have signed the new root of trust.
 	Next State = "Next"
-	// Accepted means that the key is no longer used for signing, but agents still accept its signatures.
+	// Accepted means that the publisher signs with a newer key, but agents still accept this key's signatures.
 	Accepted State = "Accepted"
 	// NotListed means that the root of trust does not list the key, so agents refuse its signatures.
 	NotListed State = "NotListed"

@@ -63,7 +63,7 @@ func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
 const maxResolvedBytes = 256 << 20
 
 // newResolutions returns a cache for resolutions (the results of resolving module requests). The cache drops a
-// resolution when it is no longer the latest resolution of any runtime.
+// resolution after all its runtimes have a newer one.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)

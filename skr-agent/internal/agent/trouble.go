@@ -55,7 +55,7 @@ func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// summarizeTrouble summarizes errors for the report. It returns nil if there are no errors. A bundle that cannot be
+// summarizeTrouble summarizes errors for the report. It returns nil if nothing failed. A bundle that cannot be
 // stored comes first, because it blocks all newer bundles.
 func summarizeTrouble(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}

@@ -45,8 +45,8 @@ func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 
 
 const (
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes is the largest unpacked size in bytes for which Limits.Ratio does not apply. Small tars consist
-	// mostly of padding, which compresses well.
+	// ratioFreeBytes is an unpacked size in bytes. Limits.Ratio applies only to larger archives, because small tars
+	// consist mostly of padding, which compresses well.
 	ratioFreeBytes = 16 << 20
 )
 

@@ -83,8 +83,8 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.openFetched(ctx, got)
 }
 
-// openFetched opens content after fetchOnce has fetched it. If the content is no longer on disk, openFetched fetches it
-// again.
+// openFetched opens content after fetchOnce has fetched it. If another process has deleted the content from the disk,
+// openFetched fetches it again.
 func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil

@@ -21,8 +21,8 @@ const minCheckFor = 10 * time.Minute
 // A message about checks lists at most maxListed runtimes.
 const maxListed = 5
 
-// WaveChecks contains the checks of a wave, and the time for which agents run them. The checks are added to the
-// module's manifest.
+// WaveChecks contains a wave's checks and how long agents run them. The publisher adds the checks to the module's
+// manifest.
 type WaveChecks struct {
 	// Checks are sorted by name.
 	Checks   []fleet.Check

@@ -33,7 +33,7 @@ func (p *plan) findSubstitutes(runtimes []Runtime) {
 }
 
 // lastPlaceBefore returns the highest place (see hashPlace) that the earlier waves with a percentage or a count select.
-// It returns -1 if there is no such wave.
+// It returns -1 if no earlier wave has a percentage or a count.
 func (p *plan) lastPlaceBefore(number int) int64 {
 	last := int64(-1)
 	for i := range number {

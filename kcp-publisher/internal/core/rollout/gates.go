@@ -169,7 +169,7 @@ func (g Gates) HasSameDecisions(others Gates) bool {
 	})
 }
 
-// ChangedTracks returns the tracks for which g and others may make different decisions.
+// ChangedTracks returns the tracks whose decisions may differ between g and others.
 func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {

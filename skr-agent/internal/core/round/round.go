@@ -312,7 +312,7 @@ func backoff(failures int, limit time.Duration) time.Duration {
 	return min(minBackoff<<min(failures-1, 10), limit)
 }
 
-// shortest returns the shortest positive duration, or zero if there is none.
+// shortest returns the shortest positive duration. It returns zero if no duration is positive.
 func shortest(durations ...time.Duration) time.Duration {
 	var found time.Duration
 	for _, d := range durations {
