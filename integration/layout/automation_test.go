@@ -134,7 +134,7 @@ func TestCIStepsHaveTimeBudgets(t *testing.T) {
 		}
 		if len(fields) != 2 || !regexp.MustCompile(`^[1-9]\d*$`).MatchString(fields[1]) {
 			t.Errorf(".ci/budgets: line %q is not a step and a number", line)
-		} else if fields[0] != "speed" {
+		} else if fields[0] != "probe" {
 			budgeted = append(budgeted, fields[0])
 		}
 	}
