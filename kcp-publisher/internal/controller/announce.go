@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,32 +27,36 @@ func (k *Kymas) emitChanges(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		k.emitEvent(kyma, kind, e.Reason, "Reconcile", e.Note)
+		if k.wantsEvent(kind) && (!e.FromReport || k.mayAnnounce(kyma, fleetstate.StateEvent)) {
+			k.emitEvent(kyma, kind, e.Reason, "Reconcile", e.Note)
+		}
 	}
 }
 
-// emitEvent emits an Event about a Kyma. If k.KymaEvents is FailureEvents, it emits only Warning Events.
+// wantsEvent returns false for Normal Events if k.KymaEvents is FailureEvents.
+func (k *Kymas) wantsEvent(kind string) bool {
+	return kind != corev1.EventTypeNormal || k.KymaEvents != FailureEvents
+}
+
+// emitEvent emits an Event about a Kyma if the user wants Events of this type.
 func (k *Kymas) emitEvent(kyma *v1beta2.Kyma, kind, reason, action, note string) {
-	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
-		return
+	if k.wantsEvent(kind) {
+		k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 	}
-	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 }
 
-// announceEvent emits an Event about a runtime's report. It drops the Event if the runtime has caused too many Events
-// recently.
-func (k *Kymas) announceEvent(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
-	if k.mayAnnounce(kyma, kind) {
-		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
+// announceProblem emits a Warning Event about a runtime's report. It drops the Event if the runtime has caused too many
+// Events recently.
+func (k *Kymas) announceProblem(kyma *v1beta2.Kyma, reason, note string) {
+	if k.mayAnnounce(kyma, fleetstate.ProblemEvent) {
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Ingest", "%s", eventNote(note))
 	}
 }
 
 // mayAnnounce reports whether another Event about the runtime is allowed, and counts the Event.
-func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
+func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, limit fleetstate.EventLimit) bool {
 	allowed := false
-	k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) {
-		allowed = r.AllowEvent(kind == corev1.EventTypeWarning, k.Now())
-	})
+	k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) { allowed = r.AllowEvent(limit, k.Now()) })
 	return allowed
 }
 
@@ -95,7 +98,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 	k.fleet.PublishRecord(kyma).RequestCheck()
 	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
 		observed.Sequence, newest.Sequence)
-	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {
+	if k.mayAnnounce(kyma, fleetstate.ProblemEvent) {
 		k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 	}
 }
@@ -166,10 +169,13 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 				Name:      news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
-			k.announceEvent(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
+			if k.mayAnnounce(kyma, fleetstate.WatchEvent) {
+				k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s",
+					eventNote(note))
+			}
 		}
 		if news.trouble != "" {
-			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
+			k.announceProblem(kyma, v1beta2.ReasonWatchFailed,
 				fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble))
 		}
 	}

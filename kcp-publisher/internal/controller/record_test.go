@@ -17,6 +17,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
@@ -129,7 +130,8 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 		}).Build()
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{
-		Client: api, Events: recorder, Catalog: &Catalog{Changes: NewChanges()}, Now: func() time.Time { return noon },
+		Client: api, Events: recorder, Catalog: &Catalog{Changes: NewChanges()}, fleet: fleetstate.New(),
+		Now: func() time.Time { return noon },
 	}
 	after := before.DeepCopy()
 	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)

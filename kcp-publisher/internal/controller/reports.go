@@ -255,7 +255,7 @@ func (k *Kymas) fetchReport(
 	isNew := newest.Digest != before.Digest
 	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
-		k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused,
+		k.announceProblem(kyma, v1beta2.ReasonReportRefused,
 			fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused))
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
@@ -303,7 +303,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			// The registry may not contain the bundle that this publisher pushed, so check this in the next reconcile.
 			k.fleet.PublishRecord(kyma).RequestCheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
+			k.announceProblem(kyma, v1beta2.ReasonBundleRefused,
 				fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail))
 		}
 	}

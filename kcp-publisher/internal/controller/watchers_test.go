@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -145,5 +146,48 @@ func TestRuntimeCannotEmitEventsWithoutLimit(t *testing.T) {
 	report("hostile", 1000)
 	if n := len(recorder.Events) - before; n != maxWatchEvents {
 		t.Errorf("got %d Events an hour later, want %d", n, maxWatchEvents)
+	}
+}
+
+// A runtime can report a different state each time. Its Events are limited, but not the Events about its bundles.
+func TestRuntimeCannotEmitStateEventsWithoutLimit(t *testing.T) {
+	recorder, now := events.NewFakeRecorder(10_000), time.Now()
+	k := &Kymas{Events: recorder, fleet: fleetstate.New(), Now: func() time.Time { return now }}
+	status := func(state v1beta2.State, sequence int64, version string) v1beta2.KymaStatus {
+		return v1beta2.KymaStatus{
+			State: state,
+			Conditions: []metav1.Condition{{
+				Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonNotReady,
+				Message: "module scaler is Error",
+			}},
+			Runtime: &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+				Sequence: sequence, Digest: fmt.Sprint("sha256:", sequence), Versions: map[string]string{"scaler": version},
+			}},
+		}
+	}
+	flap := func(times int) (emitted int) {
+		before := len(recorder.Events)
+		kyma := kymaOf("hostile")
+		for range times {
+			kyma.Status = status(v1beta2.StateReady, 1, "1.0.0")
+			k.emitChanges(status(v1beta2.StateError, 1, "1.0.0"), kyma)
+			kyma.Status = status(v1beta2.StateError, 1, "1.0.0")
+			k.emitChanges(status(v1beta2.StateReady, 1, "1.0.0"), kyma)
+		}
+		return len(recorder.Events) - before
+	}
+	if n := flap(500); n < 2 || n > 20 {
+		t.Errorf("got %d Events for 1,000 changes of the state, want at most 20", n)
+	}
+	before := len(recorder.Events)
+	kyma := kymaOf("hostile")
+	kyma.Status = status(v1beta2.StateError, 2, "2.0.0")
+	k.emitChanges(status(v1beta2.StateError, 1, "1.0.0"), kyma)
+	if n := len(recorder.Events) - before; n != 1 {
+		t.Errorf("got %d Events about a new bundle, want 1", n)
+	}
+	now = now.Add(time.Hour)
+	if n := flap(1); n != 2 {
+		t.Errorf("got %d Events an hour later, want 2", n)
 	}
 }

@@ -193,9 +193,8 @@ type Runtime struct {
 	Settled SettledReconcile
 	Pending PendingWork
 	Backoff *Backoff
-	// changeEvents and problemEvents limit how often Events about the runtime's reports are emitted. They are nil
-	// before the first Event.
-	changeEvents, problemEvents *rate.Limiter
+	// events limit how often Events about the runtime's reports are emitted. A limiter is nil before its first Event.
+	events [eventLimits]*rate.Limiter
 	// pushLimit limits the rate of bundles that are published because of the runtime's reports. It is nil before the
 	// first bundle.
 	pushLimit *rate.Limiter
@@ -215,7 +214,7 @@ func (r *Runtime) reset(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, NotifiedCount: r.NotifiedCount, ChangedCount: r.ChangedCount, Pending: r.Pending,
 		Backoff:       r.Backoff,
-		CountedSeries: r.CountedSeries, changeEvents: r.changeEvents, problemEvents: r.problemEvents, pushLimit: r.pushLimit,
+		CountedSeries: r.CountedSeries, events: r.events, pushLimit: r.pushLimit,
 	}
 }
 

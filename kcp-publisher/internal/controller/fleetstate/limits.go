@@ -10,24 +10,37 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// These constants limit the rate of Events about one runtime's reports. A burst is the number of Events that can be
-// emitted at once. An interval is the time until one more Event is allowed.
+// EventLimit selects one of the limits for Events about a runtime's reports. A runtime that reaches one limit does not
+// suppress Events with another limit.
+type EventLimit int
+
+// WatchEvent is the limit for changes to watched objects, ProblemEvent for refusals and other problems with reports,
+// and StateEvent for changes of the Kyma's state.
 const (
-	changeBurst, changeInterval   = bundle.MaxWatchedReported, time.Second
-	problemBurst, problemInterval = 16, 10 * time.Second
+	WatchEvent EventLimit = iota
+	ProblemEvent
+	StateEvent
+	eventLimits
 )
 
+// eventRates contains each limit's burst and interval. The burst is the number of Events that can be emitted at once.
+// The interval is the time until one more Event is allowed.
+var eventRates = [eventLimits]struct {
+	burst    int
+	interval time.Duration
+}{
+	WatchEvent:   {bundle.MaxWatchedReported, time.Second},
+	ProblemEvent: {16, 10 * time.Second},
+	StateEvent:   {16, 10 * time.Second},
+}
+
 // AllowEvent reports whether another Event about the runtime's reports can be emitted now, and counts the Event.
-// Without the limit, a runtime could fill the control plane with Events.
-func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
-	limiter, atOnce, interval := &r.changeEvents, changeBurst, changeInterval
-	if isProblem {
-		limiter, atOnce, interval = &r.problemEvents, problemBurst, problemInterval
+// Without the limits, a runtime could fill the control plane with Events.
+func (r *Runtime) AllowEvent(limit EventLimit, now time.Time) bool {
+	if r.events[limit] == nil {
+		r.events[limit] = rate.NewLimiter(rate.Every(eventRates[limit].interval), eventRates[limit].burst)
 	}
-	if *limiter == nil {
-		*limiter = rate.NewLimiter(rate.Every(interval), atOnce)
-	}
-	return (*limiter).AllowN(now, 1)
+	return r.events[limit].AllowN(now, 1)
 }
 
 // These constants limit the rate of bundles that are published because of one runtime's reports. PushBurst is the

@@ -14,23 +14,29 @@ import (
 // Event is a Kubernetes Event to emit for a change in a Kyma's status.
 type Event struct {
 	Warning bool
-	Reason  string
-	Note    string
+	// FromReport is true if the runtime's reports can cause any number of these Events.
+	FromReport bool
+	Reason     string
+	Note       string
 }
 
 // EventsBetween returns the Events to emit if a Kyma's status changes from before to after.
 func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
-	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
 	was, is := runtimeStatus(before), runtimeStatus(after)
 	if is.Key != nil && (was.Key == nil || was.Key.Thumbprint != is.Key.Thumbprint) {
-		add(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
+		all = append(all, Event{Reason: v1beta2.ReasonEnrolled, Note: "the runtime enrolled with key " + is.Key.Thumbprint})
 	}
 	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
 		if changes := describeChanges(bundleVersions(was.Published), p.Versions); changes != "" {
-			back := len(p.RolledBackFrom) > 0
-			add(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back],
-				fmt.Sprintf("bundle %d%s: %s", p.Sequence, commitText(p.Commit), changes))
+			e := Event{
+				Reason: v1beta2.ReasonPublished,
+				Note:   fmt.Sprintf("bundle %d%s: %s", p.Sequence, commitText(p.Commit), changes),
+			}
+			if len(p.RolledBackFrom) > 0 {
+				e.Warning, e.Reason = true, v1beta2.ReasonRolledBack
+			}
+			all = append(all, e)
 		}
 	}
 	applied := describeChanges(installedVersions(before), installedVersions(after))
@@ -40,13 +46,13 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 		if applied != "" {
 			note += ": " + applied
 		}
-		add(false, v1beta2.ReasonReady, note)
+		all = append(all, Event{FromReport: true, Reason: v1beta2.ReasonReady, Note: note})
 	case isWorsened(before.State, after.State):
 		if note := failureText(after); note != "" {
-			add(true, v1beta2.ReasonFailed, note)
+			all = append(all, Event{Warning: true, FromReport: true, Reason: v1beta2.ReasonFailed, Note: note})
 		}
 	case applied != "":
-		add(false, v1beta2.ReasonApplied, applied)
+		all = append(all, Event{FromReport: true, Reason: v1beta2.ReasonApplied, Note: applied})
 	}
 	return all
 }
