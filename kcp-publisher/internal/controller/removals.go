@@ -119,10 +119,7 @@ func (r *removalJudge) decideRemovals(
 	if removing.IsChanging {
 		snapshot = nil
 	}
-	pending := r.pendingRemovals(own, removing.Modules, removing.Restored)
-	for i := range pending {
-		pending[i].Unrecorded = slices.Contains(removing.Unrecorded, pending[i].Module)
-	}
+	pending := r.pendingRemovals(own, removing)
 	decided, err := r.fleetDecision(ctx, own, pending, snapshot, now)
 	if err != nil {
 		return plan.RemovalDecision{}, err
@@ -179,7 +176,7 @@ func (r *removalJudge) fleetDecision(
 		}
 		known[kyma.UID] = found
 		if kyma.UID != own.UID {
-			fleet.Pending = append(fleet.Pending, r.pendingRemovals(kyma, found.modules, nil)...)
+			fleet.Pending = append(fleet.Pending, r.pendingRemovals(kyma, plan.NewRemovals{Modules: found.modules})...)
 		}
 	}
 	r.pending = known
@@ -242,13 +239,11 @@ func (r *removalJudge) isNamespaceDeleted(ctx context.Context, pending []removal
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-func (r *removalJudge) pendingRemovals(
-	kyma *v1beta2.Kyma, modules, restored []string,
-) []removal.PendingRemoval {
+func (r *removalJudge) pendingRemovals(kyma *v1beta2.Kyma, removing plan.NewRemovals) []removal.PendingRemoval {
 	if r.git == nil {
-		return plan.CollectPending(kyma, modules, restored, time.Time{})
+		return plan.CollectPending(kyma, removing, time.Time{})
 	}
-	all := plan.CollectPending(kyma, modules, restored, r.git.ComparedAt())
+	all := plan.CollectPending(kyma, removing, r.git.ComparedAt())
 	for i := range all {
 		approved := r.git.ApprovedAt(kyma.UID, all[i].Module)
 		all[i].Approved = all[i].Approved || plan.IsApprovedByCommit(kyma, all[i].Module, approved, r.now())

@@ -253,6 +253,7 @@ func (p *Publisher) beginDecision(
 		request.Versions = newestVersions(request.Versions,
 			phase.MinimumVersions(request.Takeover, &applicable.State, applicable.Versions))
 	}
+	request = request.WithoutOutdatedRollbacks(runtime.PublishedVersions)
 	request, d.omitted = plan.SupportedRequest(request)
 	if err := request.CheckTakeover(); err != nil {
 		return d, request, runtime, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)

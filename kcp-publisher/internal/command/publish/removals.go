@@ -48,10 +48,8 @@ func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []
 		recorded, unrecorded := plan.RecentRemovals(&kymas[i], now.Add(-g.limits.Window))
 		all.Recent, all.RecentUnrecorded = append(all.Recent, recorded...), append(all.RecentUnrecorded, unrecorded...)
 		// Requests from files are always current, even if the state file was lost.
-		pending[i] = plan.CollectPending(&kymas[i], removing[i].Modules, nil, time.Time{})
-		for at := range pending[i] {
-			pending[i][at].Unrecorded = slices.Contains(removing[i].Unrecorded, pending[i][at].Module)
-		}
+		found := plan.NewRemovals{Modules: removing[i].Modules, Unrecorded: removing[i].Unrecorded}
+		pending[i] = plan.CollectPending(&kymas[i], found, time.Time{})
 		all.Pending = append(all.Pending, pending[i]...)
 	}
 	all.Runtimes = rules.CountRemovable(kymas, all.Recent)

@@ -65,10 +65,10 @@ func TestRequestForUnknownChannelIsNotARemoval(t *testing.T) {
 	// Tenants' requests for unknown channels must not hold a removal that an operator requests.
 	snapshot := removingCatalog(t, "fast")
 	victim := kyma("victim", "regular", nil)
-	pending := CollectPending(&victim, PendingRemovals(&victim, snapshot), nil, noon)
+	pending := CollectPending(&victim, NewRemovals{Modules: PendingRemovals(&victim, snapshot)}, noon)
 	for _, tenant := range []string{"a", "b", "c"} {
 		k := kyma(tenant, "unknown", status("fast", false))
-		pending = append(pending, CollectPending(&k, PendingRemovals(&k, snapshot), nil, noon)...)
+		pending = append(pending, CollectPending(&k, NewRemovals{Modules: PendingRemovals(&k, snapshot)}, noon)...)
 	}
 	require.Empty(t, removal.DefaultLimits.Decide(removal.Fleet{Runtimes: 4, Pending: pending}))
 }

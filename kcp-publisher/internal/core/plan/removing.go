@@ -30,6 +30,11 @@ type NewRemovals struct {
 	// Restored lists the modules in Modules that may be missing in the Kyma's status, because the status is older than
 	// the runtime's state. The control plane may have been restored from a backup.
 	Restored []string
+	// NewestBundle is the time of the newest bundle that the registry or the runtime's report contains, or zero.
+	NewestBundle time.Time
+	// IsUnenrolled is true if the runtime enrolled before and the Kyma's status does not contain its enrollment yet. The
+	// runtime's request is unknown until the publisher accepts a report.
+	IsUnenrolled bool
 	// IsChanging is true while a change to the catalog is in progress. During this time, the publisher decides only
 	// about the removals of deleted Kymas.
 	IsChanging bool
@@ -37,10 +42,13 @@ type NewRemovals struct {
 
 // Removing returns the module removals that are new in a runtime's next bundle and that the runtime did not request.
 func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
-	found, isRestored := NewRemovals{Runtime: r.ID, IsChanging: r.IsChanging}, a.isRestored(r)
-	if !r.IsInUse {
+	found := NewRemovals{
+		Runtime: r.ID, IsChanging: r.IsChanging, NewestBundle: a.newestBundle(next, r), IsUnenrolled: a.isUnenrolled(r),
+	}
+	if !r.IsInUse && !found.IsUnenrolled {
 		return found
 	}
+	isRestored := a.isRestored(r) || found.IsUnenrolled
 	if next.Deleting {
 		if a.LastBundle == nil || !a.LastBundle.Predicate.Deleting {
 			found.Modules = []string{""}
@@ -70,6 +78,33 @@ func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
 		}
 	}
 	return found
+}
+
+// isUnenrolled reports whether the runtime enrolled before, but the Kyma's status does not contain the enrollment: The
+// registry has a bundle for an enrolled key, or a removal still waits because of such a bundle. This happens if the
+// control plane was built again, or if an operator has just assigned the runtime to this Kyma.
+func (a Adoption) isUnenrolled(r Runtime) bool {
+	if r.IsInUse {
+		return false
+	}
+	stored := a.StoredPredicate
+	return len(r.RemovalsHeldByRestore) > 0 ||
+		stored != nil && stored.Audience.KeyThumbprint != "" && !stored.Deleting
+}
+
+// newestBundle returns the time of the newest known bundle. It ignores a reported sequence number in the future.
+func (a Adoption) newestBundle(next bundle.Predicate, r Runtime) time.Time {
+	newest := a.Sequence
+	if a.LastBundle != nil {
+		newest = max(newest, a.LastBundle.Predicate.Sequence)
+	}
+	if !IsAhead(r.ObservedSequence, next.IssuedAt) {
+		newest = max(newest, r.ObservedSequence)
+	}
+	if newest == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(newest)
 }
 
 // records reports whether the last bundle or the Kyma's status contains a module.
@@ -112,9 +147,11 @@ func (a Adoption) isRestored(r Runtime) bool {
 }
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
-// module. If the control plane was restored from a backup and the last bundle does not contain the module,
-// requestsRemoval returns false, because the module may have been mandatory. While the removal waits for approval,
-// later calls return the same result.
+// module. It returns false in two cases:
+//   - The last bundle contains the module and was built for the same request. The module was in the control plane's Kyma,
+//     and the publisher used that Kyma's spec until an operator removed the label v1beta2.LabelSync.
+//   - The control plane was restored from a backup and the last bundle does not contain the module, because the module
+//     may have been mandatory. While the removal waits for approval, later calls return the same result.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
 		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {
@@ -123,13 +160,18 @@ func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored 
 	if last != nil {
 		for _, m := range last.State.Manifests {
 			if m.Module == module {
-				return m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True
+				return m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True &&
+					(!r.IsRequestVerified || isNewRequest(last.Predicate.KymaGeneration, r.KymaGeneration))
 			}
 		}
 	}
 	_, remembered := r.grantedVersions()[module]
 	return remembered && !restored
 }
+
+// isNewRequest reports whether a bundle was built for another request than the runtime's current one. Both parameters
+// are generations of the Kyma in the runtime. A bundle before the first report has generation 0.
+func isNewRequest(published, current int64) bool { return published != current || current == 0 }
 
 func requestsModule(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
@@ -185,7 +227,8 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	for _, module := range slices.Sorted(maps.Keys(s.Published.Versions)) {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
-		case own != nil && !requestsModule(*own, module) && !slices.Contains(s.Published.Mandatory, module):
+		case own != nil && !requestsModule(*own, module) && !slices.Contains(s.Published.Mandatory, module) &&
+			isNewRequest(s.Published.KymaGeneration, s.Requested.Generation):
 			// The runtime's own Kyma requests the removal, so it does not need approval.
 		default:
 			pending = append(pending, module)
@@ -218,24 +261,25 @@ func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	return slices.Contains(approved, approvalText(held))
 }
 
-// CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
-// restored contains the modules in NewRemovals.Restored. compared is the start time of the last comparison with Git
-// that found the newest commit completely applied, or zero.
-func CollectPending(
-	kyma *v1beta2.Kyma, modules, restored []string, compared time.Time,
-) (all []removal.PendingRemoval) {
-	for _, module := range modules {
+// CollectPending returns the pending removals of a Kyma's modules, with the earlier decisions in the Kyma's status.
+// compared is the start time of the last comparison with Git that found the newest commit completely applied, or zero.
+//
+// After a restore of the control plane, a decision that is older than the runtime's newest bundle does not count, because
+// that bundle contains the module: the removal was withdrawn after the backup.
+func CollectPending(kyma *v1beta2.Kyma, removing NewRemovals, compared time.Time) (all []removal.PendingRemoval) {
+	for _, module := range removing.Modules {
 		p := removal.PendingRemoval{
-			Removal:  removal.Removal{Runtime: RuntimeID(kyma), Module: module},
-			Restored: slices.Contains(restored, module),
+			Removal:    removal.Removal{Runtime: RuntimeID(kyma), Module: module},
+			Restored:   slices.Contains(removing.Restored, module),
+			Unrecorded: slices.Contains(removing.Unrecorded, module),
 		}
 		switch d := FindRemovalDecision(kyma, module); {
 		case d == nil, d.Published:
 		case d.Decision != v1beta2.RemovalHeld:
-			p.Approved = true
+			p.Approved = !p.Restored || d.Time.After(removing.NewestBundle)
 		default:
 			p.HeldReason, p.Approved = removal.Reason(d.Reason), isApproved(kyma, *d)
-			if p.HeldReason == removal.Restored {
+			if p.HeldReason == removal.Restored && !removing.IsUnenrolled {
 				p.Restored = !compared.After(d.Time.Time)
 			}
 		}
@@ -314,7 +358,7 @@ func (v *RemovalDecision) Decide(
 ) (isNew bool) {
 	recorded := FindRemovalDecision(kyma, p.Module)
 	switch {
-	case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
+	case p.Approved && recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
 		v.RemovedModules = append(v.RemovedModules, p.Module)
 		return false
 	case p.Approved:

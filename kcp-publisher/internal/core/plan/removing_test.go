@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
@@ -23,6 +24,16 @@ func lastWith(sequence int64, mandatory bool, modules ...string) *PublishedBundl
 		p.State.Manifests = append(p.State.Manifests, m)
 	}
 	return p
+}
+
+// lastFor sets the generation of the runtime's Kyma that a bundle was built for.
+func lastFor(generation int64, p *PublishedBundle) *PublishedBundle {
+	p.Predicate.KymaGeneration = generation
+	return p
+}
+
+func storedFor(key string, deleting bool) *bundle.Predicate {
+	return &bundle.Predicate{Audience: bundle.Audience{KeyThumbprint: key}, Deleting: deleting}
 }
 
 func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
@@ -60,6 +71,28 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 		"mandatory module in the status": {Adoption{}, bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{IsInUse: true, Request: asks(), Mandatory: []string{"keda"}, RecordedBundle: remembers("keda")},
 			[]string{"keda"}, false},
+		"last bundle was built for the same request": {
+			Adoption{LastBundle: lastFor(3, lastWith(7, false, "keda")), MayKeep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{IsInUse: true, Request: asks(), KymaGeneration: 3, RecordedBundle: remembers("keda")}, []string{"keda"},
+			false},
+		"last bundle was built for an earlier request": {
+			Adoption{LastBundle: lastFor(3, lastWith(7, false, "keda")), MayKeep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{IsInUse: true, Request: asks(), KymaGeneration: 4, RecordedBundle: remembers("keda")}, nil, false},
+		"runtime enrolled before the control plane was rebuilt": {
+			Adoption{LastBundle: lastWith(7, false, "keda"), StoredPredicate: storedFor("key", false)},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{RecordedBundle: &RecordedBundle{}}, []string{"keda"}, true},
+		"removal still waits for the first report": {
+			Adoption{LastBundle: lastWith(8, false, "keda"), MayKeep: true, StoredPredicate: storedFor("", false)},
+			bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{RecordedBundle: remembers("keda"), RemovalsHeldByRestore: []string{"keda"}}, []string{"keda"}, true},
+		"Kyma deleted before the first report to a rebuilt control plane": {
+			Adoption{LastBundle: lastWith(7, false, "keda"), StoredPredicate: storedFor("key", false)},
+			bundle.Predicate{Deleting: true}, Runtime{RecordedBundle: &RecordedBundle{}}, []string{""}, true},
+		"Kyma created again and never enrolled": {
+			Adoption{LastBundle: lastWith(7, false, "keda"), StoredPredicate: storedFor("key", true)},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{RecordedBundle: &RecordedBundle{}}, nil, false},
 		"removal requested by the control plane's Kyma": {Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{IsInUse: true, RecordedBundle: remembers("keda")}, []string{"keda"}, false},
@@ -185,7 +218,7 @@ func TestApprovalIsValidForOnePendingRemoval(t *testing.T) {
 		t.Errorf("after the approval: got held removals %+v, want only the removal of all modules", left)
 	}
 	approved := func(module string) bool {
-		return CollectPending(kyma, []string{module}, nil, time.Time{})[0].Approved
+		return CollectPending(kyma, NewRemovals{Modules: []string{module}}, time.Time{})[0].Approved
 	}
 	if !approved("keda") || approved("") {
 		t.Error("the approval does not apply to exactly one removal")
@@ -292,7 +325,7 @@ func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
 	for i := range 20 {
 		kyma := enrolledKyma(fmt.Sprintf("r-%d", i), "keda")
 		kymas = append(kymas, kyma)
-		pending = append(pending, CollectPending(&kyma, []string{"keda"}, nil, time.Time{})...)
+		pending = append(pending, CollectPending(&kyma, NewRemovals{Modules: []string{"keda"}}, time.Time{})...)
 	}
 	for _, added := range []int{0, 180, 1800} {
 		for i := range added {
@@ -353,5 +386,81 @@ func TestUnrecordedModulesAreCountedSeparately(t *testing.T) {
 	recorded, unrecorded := RecentRemovals(kyma, noon.Add(-time.Minute))
 	if len(recorded) != 3 || !slices.Equal(unrecorded, []removal.Removal{{Runtime: "one", Module: "invented"}}) {
 		t.Errorf("got recent removals %v, unrecorded %v, want three recorded ones", recorded, unrecorded)
+	}
+}
+
+// A removal was allowed and waited for its rollout when the control plane was saved. It was withdrawn afterwards, so the
+// runtime's newest bundle contains the module.
+func TestDecisionFromBackupDoesNotAllowARemoval(t *testing.T) {
+	decided := func(decision v1beta2.RemovalDecision, at time.Time) *v1beta2.Kyma {
+		kyma := enrolledKyma("one", "keda")
+		kyma.Status.Runtime.Removals = []v1beta2.ModuleRemoval{
+			{Module: "keda", Decision: decision, Time: metav1.NewTime(at)},
+		}
+		return &kyma
+	}
+	for name, c := range map[string]struct {
+		kyma     *v1beta2.Kyma
+		restored bool
+		want     removal.Reason
+		removes  bool
+	}{
+		"allowed before the newest bundle":  {decided(v1beta2.RemovalAllowed, noon), true, removal.Restored, false},
+		"approved before the newest bundle": {decided(v1beta2.RemovalApproved, noon), true, removal.Restored, false},
+		"approved after the newest bundle": {
+			decided(v1beta2.RemovalApproved, noon.Add(2*time.Hour)), true, "", true,
+		},
+		"control plane was not restored": {decided(v1beta2.RemovalAllowed, noon), false, "", true},
+	} {
+		adopted := Adoption{LastBundle: lastWith(noon.Add(time.Hour).UnixMilli(), false, "keda"), MayKeep: true}
+		recorded := &RecordedBundle{Epoch: 1, Sequence: noon.UnixMilli(), Versions: map[string]string{"keda": "1.0.0"}}
+		if !c.restored {
+			recorded.Sequence = adopted.LastBundle.Predicate.Sequence
+		}
+		removing := adopted.Removing(bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{ID: "one", IsInUse: true, RecordedBundle: recorded, IsRecordOutdated: c.restored})
+		pending := CollectPending(c.kyma, removing, time.Time{})
+		held := removal.DefaultLimits.Decide(removal.Fleet{Runtimes: 100, Pending: pending})
+		if len(pending) != 1 || held[pending[0].Removal] != c.want {
+			t.Errorf("%s: got %+v, held %v, want reason %q", name, pending, held, c.want)
+			continue
+		}
+		verdict := RemovalDecision{}
+		verdict.Decide(c.kyma, pending[0], c.want, c.want != "")
+		if removes := len(verdict.RemovedModules) == 1; removes != c.removes {
+			t.Errorf("%s: got decision %+v, want removal %t", name, verdict, c.removes)
+		}
+	}
+}
+
+// A Git comparison does not release the removal, because the runtime's request is unknown until its first report.
+func TestGitComparisonDoesNotReleaseRemovalsOfUnenrolledRuntimes(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{{
+		Module: "keda", Decision: v1beta2.RemovalHeld, Reason: string(removal.Restored), Time: metav1.NewTime(noon),
+	}}}
+	removing := NewRemovals{Modules: []string{"keda"}, Restored: []string{"keda"}}
+	for _, unenrolled := range []bool{false, true} {
+		removing.IsUnenrolled = unenrolled
+		if p := CollectPending(kyma, removing, noon.Add(time.Hour))[0]; p.Restored != unenrolled {
+			t.Errorf("unenrolled %t: got restored %t", unenrolled, p.Restored)
+		}
+	}
+}
+
+// The publisher used the spec of the control plane's Kyma until an operator removed the label. The runtime's own spec
+// never contained the module.
+func TestRemovalAfterEndOfOwnSpecCountsTowardLimits(t *testing.T) {
+	kyma := enrolledKyma("one", "keda")
+	kyma.Status.Runtime.Requested = &v1beta2.RequestedSpec{Generation: 3}
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for generation, want := range map[int64]int{3: 1, 2: 0} {
+		kyma.Status.Runtime.Published.KymaGeneration = generation
+		if got := PendingRemovals(&kyma, snapshot); len(got) != want {
+			t.Errorf("bundle for generation %d: got pending removals %q, want %d", generation, got, want)
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	}
 	request.OmitsCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
 		kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
-	request.RemovedModules = removedModules(request.Requested, report)
+	request.RemovedModules, request.RemovedVersions = removedModules(request.Requested, report)
 	request.Versions = minimumVersions(request.Requested, kyma.Status.Runtime, report)
 	request.RunningVersions = runningVersions(kyma.Status.Runtime, report)
 	request.Unsupported = unsupportedFeatures(kyma.Status.Runtime, report)
@@ -159,7 +159,8 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, IsDeleting: !kyma.DeletionTimestamp.IsZero()}
 	request.IsControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+	usesOwnSpec := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
+	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && !usesOwnSpec {
 		request.Requested = r.Requested.Spec
 		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported
 		// spec as the seed.
@@ -168,21 +169,30 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	}
 	spec, err := kyma.RequestedSpec()
 	request.Requested, request.Seed = spec, spec
+	if request.OmitsSeedModules && !usesOwnSpec {
+		// The runtime's first report will contain a Kyma without modules, so the agent must not install any before.
+		request.Requested.Modules = nil
+	}
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// removedModules returns the modules that the runtime reports as installed and that the Kyma does not request.
-func removedModules(requested v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
+// removedModules returns the modules that the runtime reports as installed and that the Kyma does not request, and their
+// installed versions.
+func removedModules(
+	requested v1beta2.KymaSpec, report *bundle.AcceptedReport,
+) (all []v1beta2.Module, versions map[string]string) {
 	if report == nil {
-		return nil
+		return nil, nil
 	}
+	versions = map[string]string{}
 	for _, m := range report.Modules {
 		if m.Channel != "" &&
 			!slices.ContainsFunc(requested.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
 			all = append(all, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
+			versions[m.Name] = cmp.Or(m.Wanted, m.Version)
 		}
 	}
-	return all
+	return all, versions
 }
 
 // RecordFeatures returns the features that the agent reports, in the format of the Kyma's status.

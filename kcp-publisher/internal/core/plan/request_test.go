@@ -47,7 +47,14 @@ func TestKymaAnnotationsAndLabelsChangeTheResolveRequest(t *testing.T) {
 		},
 		"module copy disabled": {
 			set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True),
-			func(r *resolve.Request) { r.OmitsSeedModules = true }, func(*Runtime) {},
+			func(r *resolve.Request) { r.OmitsSeedModules, r.Requested.Modules = true, nil }, func(*Runtime) {},
+		},
+		"module copy and synchronization disabled": {
+			func(k *v1beta2.Kyma) {
+				set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True)(k)
+				set(labels, v1beta2.LabelSync, v1beta2.False)(k)
+			},
+			func(r *resolve.Request) { r.OmitsSeedModules, r.OmitsCatalog = true, true }, func(*Runtime) {},
 		},
 		"synchronization disabled": {
 			set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.OmitsCatalog = true },
@@ -182,12 +189,12 @@ func TestReportedModulesWithoutRequestAreRemoved(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Spec.Modules = []v1beta2.Module{{Name: "keda"}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
-		{Name: "keda", Channel: "regular"}, {Name: "nats", Channel: "fast"}, {Name: "pinned"},
+		{Name: "keda", Channel: "regular"}, {Name: "nats", Channel: "fast", Version: "1.2.0"}, {Name: "pinned"},
 	}}}
 	request, err := (Rules{}).Request(kyma, report)
 	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil ||
-		!reflect.DeepEqual(request.RemovedModules, want) {
-		t.Errorf("got %v, leaving %+v, want %+v", err, request.RemovedModules, want)
+		!reflect.DeepEqual(request.RemovedModules, want) || request.RemovedVersions["nats"] != "1.2.0" {
+		t.Errorf("got %v, leaving %+v, versions %v, want %+v", err, request.RemovedModules, request.RemovedVersions, want)
 	}
 }
 

@@ -40,8 +40,10 @@ type Runtime struct {
 	Kyma         trust.Kyma
 	FormerOwners []trust.Kyma
 	AssignedAt   int64
-	// RecordedBundle is the last published bundle in the Kyma's status, or nil.
-	RecordedBundle *RecordedBundle
+	// RecordedBundle is the last published bundle in the Kyma's status, or nil. Its Versions also contain newer versions
+	// in the report. PublishedVersions contains only the versions in the status.
+	RecordedBundle    *RecordedBundle
+	PublishedVersions map[string]string
 	// Installed lists the modules in the runtime's last report. Observed is the digest of the bundle that the runtime
 	// had applied when it created this report.
 	Installed []string
@@ -127,7 +129,7 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 		r.RecordedBundle = &RecordedBundle{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest),
 			Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
-		r.Mandatory = p.Mandatory
+		r.Mandatory, r.PublishedVersions = p.Mandatory, p.Versions
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation

@@ -2,6 +2,7 @@ package resolve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -117,6 +118,22 @@ func (w *requestedModule) placementProblem() *bundle.Problem {
 func (w *requestedModule) isDowngrade() bool {
 	return bundle.IsOlder(w.choice.Version, w.minVersion) && w.gate.ReplacedVersion != w.minVersion &&
 		w.choice.Version != w.runningVersion
+}
+
+// WithoutOutdatedRollbacks removes the rollbacks that the runtime has already left behind: a runtime got the version
+// that the rollback replaces again, after the Kyma's status was written. The control plane was then restored from a
+// backup, and its Rollouts are as old as the status. published contains the module versions in the status.
+func (r Request) WithoutOutdatedRollbacks(published map[string]string) Request {
+	gates := maps.Clone(r.Gates)
+	for track, d := range gates {
+		if d.ReplacedVersion != "" && d.ReplacedVersion == r.Versions[track.Module] &&
+			d.ReplacedVersion != published[track.Module] {
+			d.ReplacedVersion = ""
+			gates[track] = d
+		}
+	}
+	r.Gates = gates
+	return r
 }
 
 // olderVersionProblem returns the Problem for a requested version that is older than the installed version. The message

@@ -115,6 +115,46 @@ func TestHeldModuleIsRemovedWithItsInstalledVersion(t *testing.T) {
 	}
 }
 
+// A channel was set back, and the module kept its newer version. Its removal must not downgrade it either.
+func TestRemovedModuleIsNotDowngraded(t *testing.T) {
+	for installed, want := range map[string]int{"": 1, "0.9.0": 1, "1.0.0": 1, "1.1.0": 0} {
+		w := usualWorld()
+		w.request.Requested.Modules, w.request.RemovedModules = nil, []v1beta2.Module{
+			{Name: "keda", Channel: "regular", Managed: true},
+		}
+		w.request.RemovedVersions = map[string]string{"keda": installed}
+		if state := w.resolve(t).State; len(state.Leaving) != want {
+			t.Errorf("installed version %q: got leaving modules %+v, want %d", installed, state.Leaving, want)
+		}
+	}
+}
+
+// The control plane was restored from a backup in which a rollout was rolled back. A later rollout installed the version
+// again.
+func TestRollbackFromBackupIsNotRepeated(t *testing.T) {
+	track := rollout.Track{Module: "keda", Channel: "regular"}
+	for name, c := range map[string]struct {
+		published, newest string
+		want              string
+	}{
+		"rollback before its bundle":         {"1.1.0", "1.1.0", "1.1.0"},
+		"rollback in the published bundle":   {"1.0.0", "1.0.0", "1.1.0"},
+		"runtime has the version again":      {"1.0.0", "1.1.0", ""},
+		"runtime without a published bundle": {"", "1.1.0", ""},
+	} {
+		w := promoted(usualWorld()).gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.1.0", HeldReason: "held"})
+		w.request.Versions = map[string]string{"keda": c.newest}
+		before := w.request.Gates[track]
+		request := w.request.WithoutOutdatedRollbacks(map[string]string{"keda": c.published})
+		if got := request.Gates[track].ReplacedVersion; got != c.want {
+			t.Errorf("%s: got replaced version %q, want %q", name, got, c.want)
+		}
+		if w.request.Gates[track] != before {
+			t.Errorf("%s: the original request has changed", name)
+		}
+	}
+}
+
 func TestOfferedVersionsFollowRolloutGates(t *testing.T) {
 	w := promoted(usualWorld())
 	w.request.Requested.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog

@@ -39,6 +39,8 @@ type Request struct {
 	Maintenance *window.Schedule
 	// RemovedModules lists the installed modules that the Kyma does not request, with their channels.
 	RemovedModules []v1beta2.Module
+	// RemovedVersions maps each module in RemovedModules to its installed version.
+	RemovedVersions map[string]string
 	// If OmitsCatalog is true, the bundle omits the catalog. If OmitsSeedModules is true, the agent creates the Kyma in
 	// the runtime without the modules in Seed.
 	OmitsCatalog, OmitsSeedModules bool
@@ -408,7 +410,8 @@ func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 }
 
 // removedModules returns the modules to remove. Each has the version that its channel offers now, not the installed
-// version, because the removal may work only with a newer version of the module's operator.
+// version, because the removal may work only with a newer version of the module's operator. If the channel offers an
+// older version, the module is removed with its installed version.
 func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	var all []requestedModule
 	for _, module := range request.RemovedModules {
@@ -418,6 +421,9 @@ func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 		}
 		w := requestedModule{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
+		if w.err == nil && bundle.IsOlder(w.choice.Version, request.RemovedVersions[module.Name]) {
+			continue
+		}
 		all = append(all, w)
 	}
 	slices.SortFunc(all, func(a, b requestedModule) int { return cmp.Compare(a.module.Name, b.module.Name) })

@@ -226,7 +226,9 @@ func (g Gates) SelectedVersions(
 			continue
 		}
 		decided, _ := gate.findDecision(runtime)
-		if m.Version == gate.to || m.Version == gate.from && decided.ReplacedVersion != "" {
+		// A runtime that keeps version gate.to despite its rollback got the version from a later rollout.
+		isKept := decided.ReplacedVersion == gate.to
+		if m.Version == gate.to && !isKept || m.Version == gate.from && decided.ReplacedVersion != "" {
 			versions[m.Module] = gate.Select(issued)
 		}
 	}
