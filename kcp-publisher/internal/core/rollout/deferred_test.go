@@ -22,30 +22,39 @@ func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 	for name, c := range map[string]struct {
 		runtimes []Runtime
 		change   func(*fleet.RolloutSpec)
-		waits    bool // the wave waits for approval of its deferred runtimes
+		waits    bool // the wave waits for approval
+		all      bool // all runtimes of the wave are deferred
 		starts   bool // the next wave starts
 	}{
-		"too many runtimes are deferred": {[]Runtime{ready, away("a"), prod}, nil, true, false},
+		"too many runtimes are deferred": {[]Runtime{ready, away("a"), prod}, nil, true, false, false},
 		"operator approved the deferred runtimes": {
 			[]Runtime{ready, away("a"), prod},
-			func(s *fleet.RolloutSpec) { s.ApprovedDeferredWaves = []string{"development"} }, false, true,
+			func(s *fleet.RolloutSpec) { s.ApprovedDeferredWaves = []string{"development"} }, false, false, true,
 		},
 		"operator approved the start of the wave only": {
 			[]Runtime{ready, away("a"), prod},
 			func(s *fleet.RolloutSpec) {
 				s.Waves[0].Approval, s.ApprovedWaves = true, []string{"development"}
-			}, true, false,
+			}, true, false, false,
 		},
 		"approved wave without an updated runtime": {
 			[]Runtime{away("a"), away("b"), prod},
-			func(s *fleet.RolloutSpec) { s.ApprovedDeferredWaves = []string{"development"} }, false, false,
+			func(s *fleet.RolloutSpec) { s.ApprovedDeferredWaves = []string{"development"} }, true, true, false,
+		},
+		"all runtimes are deferred": {[]Runtime{away("a"), away("b"), prod}, nil, true, true, false},
+		"all runtimes are deferred, operator approved the wave": {
+			[]Runtime{away("a"), away("b"), prod},
+			func(s *fleet.RolloutSpec) { s.ApprovedWaves = []string{"development"} }, false, true, true,
+		},
+		"all runtimes are deferred, paused": {
+			[]Runtime{away("a"), prod}, func(s *fleet.RolloutSpec) { s.Paused = true }, false, true, false,
 		},
 		"maxDeferred allows the deferred runtime": {
 			[]Runtime{ready, away("a"), prod},
-			func(s *fleet.RolloutSpec) { s.Waves[0].MaxDeferred = new(intstr.FromInt32(1)) }, false, true,
+			func(s *fleet.RolloutSpec) { s.Waves[0].MaxDeferred = new(intstr.FromInt32(1)) }, false, false, true,
 		},
 		"paused": {
-			[]Runtime{ready, away("a"), prod}, func(s *fleet.RolloutSpec) { s.Paused = true }, false, false,
+			[]Runtime{ready, away("a"), prod}, func(s *fleet.RolloutSpec) { s.Paused = true }, false, false, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +68,7 @@ func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 			}
 			status := Plan(first, spec, began, c.runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 			wave := status.Waves[0]
-			if wave.WaitsForDeferred != c.waits || AwaitsApproval(spec, wave) != c.waits ||
+			if wave.WaitsForDeferred != (c.waits && !c.all) || AwaitsApproval(spec, wave) != c.waits ||
 				c.waits != (status.State == fleet.RolloutWaiting) || c.waits != strings.Contains(status.Message, command) {
 				t.Errorf("got rollout %s, wave %+v, message %q; waits: want %t", status.State, wave, status.Message, c.waits)
 			}

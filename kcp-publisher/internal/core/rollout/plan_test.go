@@ -103,7 +103,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		"canary silent for longer than offlineAfter": {
 			func(r *Runtime) {
 				r.IsCurrent, r.LastReport.KnownAt = false, noon.Add(-time.Hour)
-			}, fleet.RolloutProgressing, "0 of 1", false,
+			}, fleet.RolloutWaiting, "0 of 1", false,
 		},
 		"canary got the version without a rollout": {
 			func(r *Runtime) { r.Selection = nil }, fleet.RolloutProgressing, "production", true,
@@ -136,7 +136,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 			}, fleet.RolloutWaiting, "no report shows that 2.0.0 works", false,
 		},
 		"canary not ready after the deadline, no bundle can be published to it": {
-			func(r *Runtime) { r.IsCurrent, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
+			func(r *Runtime) { r.IsCurrent, r.Unpublishable = false, true }, fleet.RolloutWaiting, "0 of 1", false,
 		},
 		"canary got the version from a superseded rollout, was ready and is now in state Error": {
 			func(r *Runtime) {
@@ -418,7 +418,7 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 			time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
 		"report not read for longer than offlineAfter": {
-			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
+			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutWaiting, "wave production: 0 of 1", true,
 		},
 	} {
 		canary.LastReport, canary.State = silence.LastReport{KnownAt: noon, PossibleAt: c.unnoted}, c.state

@@ -253,21 +253,35 @@ func (w *wave) unreadyReason() string {
 // runtimes, it sets the state Waiting, because an operator can approve the wave.
 func (p *plan) notReadyReason(number int) string {
 	w, s := &p.waves[number], &p.status.Waves[number]
-	if w.deferred == w.total && p.isAccepted(number) && w.total > 0 {
+	why := cmp.Or(p.substitutesMessage(number), w.unreadyReason())
+	switch areAllDeferred := w.total > 0 && w.deferred == w.total; {
+	case areAllDeferred && p.isAccepted(number):
 		return "" // an operator approved the wave although none of its runtimes is updated
-	}
-	if why := cmp.Or(p.substitutesMessage(number), w.unreadyReason()); why != "" {
+	case areAllDeferred && !p.spec.Waves[number].Approval:
+		return p.waitForDeferred(number, why+", and all of them "+deferredCauses)
+	case why != "":
 		return why
-	}
-	if w.deferred <= w.maxDeferred || slices.Contains(p.spec.ApprovedDeferredWaves, s.Name) {
+	case w.deferred <= w.maxDeferred || slices.Contains(p.spec.ApprovedDeferredWaves, s.Name):
 		return ""
 	}
-	why := fmt.Sprintf("%d of %d runtimes are offline, wait for their maintenance window or cannot get the version, "+
-		"maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
-	if w.updated == 0 || p.spec.Paused {
+	why = fmt.Sprintf("%d of %d runtimes %s, maxDeferred allows %d", w.deferred, w.total, deferredCauses, w.maxDeferred)
+	if w.updated == 0 {
 		return why
 	}
-	s.State, s.WaitsForDeferred, p.status.State = fleet.WaveWaiting, true, fleet.RolloutWaiting
+	s.WaitsForDeferred = !p.spec.Paused
+	return p.waitForDeferred(number, why)
+}
+
+const deferredCauses = "are offline, wait for their maintenance window or cannot get the version"
+
+// waitForDeferred sets the state Waiting, unless the rollout is paused. It adds the command that approves the wave to
+// the reason.
+func (p *plan) waitForDeferred(number int, why string) string {
+	if p.spec.Paused {
+		return why
+	}
+	s := &p.status.Waves[number]
+	s.State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
 	return why + "; to continue without them, run kcp-publisher rollout approve " + p.name + " " + s.Name
 }
 
