@@ -137,24 +137,29 @@ func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	}
 }
 
-// addEarlierFailure records the failed check of a runtime that got the promoted version from another rollout, for
-// example before a retry. The agent does not repeat a failed check, so the runtime cannot prove the version anymore.
+// addEarlierFailure records the failure of a runtime that got the promoted version from another rollout, for example
+// before a retry. Its failure has the same effect as in the other rollout. The agent does not repeat a failed check.
 func (p *plan) addEarlierFailure(m *member, r *Runtime) {
-	failed := p.findFailedCheck(m, r)
-	if failed == nil || r.Version != p.spec.To || p.input.IsProven || p.isAccepted(m.wave) {
+	if r.Version != p.spec.To || p.input.IsProven || p.isAccepted(m.wave) {
 		return
 	}
-	w := &p.waves[m.wave]
-	w.failedEarlier = append(w.failedEarlier, r.ID+" ("+DescribeCheck(*failed)+")")
+	if reason, _ := p.findFailure(m, r); reason != "" {
+		w := &p.waves[m.wave]
+		w.failedEarlier = append(w.failedEarlier, r.ID+" ("+bundle.Bounded(reason, maxReasonBytes)+")")
+	}
 }
 
-// unprovenMessage returns a message about the wave's runtimes whose checks have not passed, or "".
+// unprovenMessage returns a message about the wave's runtimes that failed in another rollout, and about those whose
+// checks have not passed. It returns "" if the wave has no such runtimes.
 func (w *wave) unprovenMessage() string {
-	unproven := slices.Concat(w.failedEarlier, w.unchecked)
-	if len(unproven) == 0 {
-		return ""
+	var texts []string
+	if len(w.failedEarlier) > 0 {
+		texts = append(texts, "the version already failed in "+joinListed(w.failedEarlier))
 	}
-	return "checks are not Passed in " + joinListed(unproven)
+	if len(w.unchecked) > 0 {
+		texts = append(texts, "checks are not Passed in "+joinListed(w.unchecked))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // unreadMessage returns a message if this publisher must first read the reports of some runtimes with the promoted
@@ -183,7 +188,7 @@ func (w *wave) countConcurrent() int {
 }
 
 // isStalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have
-// not passed in time.
+// not passed in time, or because runtimes already failed in another rollout.
 func (w *wave) isStalled() bool {
 	if w.isProvenWithout() {
 		return false
@@ -205,6 +210,9 @@ func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 		if p.spec.Waves[number].Approval {
 			// An approval to start the wave does not accept failed checks, so approving again has no effect.
 			instead = "remove the check"
+			if len(p.waves[number].failedEarlier) > 0 {
+				instead = "increase maxFailures in spec.waves"
+			}
 		}
 		return "waits: " + w.unprovenMessage() + "; correct the cause, or " + instead
 	case unready == "" && soaked:

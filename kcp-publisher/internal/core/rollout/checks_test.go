@@ -291,7 +291,7 @@ func TestRetryWaitsForFailedChecksOfTheStoppedRollout(t *testing.T) {
 	updated := measuredBy(grantedAgo(at("fast", "dev", ""), 5), fine, fast)
 	updated.Selection.Rollout, updated.Selection.Ready = retry, true
 	prod := at("prod", "prod", "1.0.0")
-	const slowCheck = "checks are not Passed in slow (check latency is Failed: 0.9, 0.2 before the upgrade)"
+	const slowCheck = "the version already failed in slow (check latency is Failed: 0.9, 0.2 before the upgrade)"
 	approve := func(s *fleet.RolloutSpec) { s.ApprovedWaves = []string{"development"} }
 	for name, c := range map[string]struct {
 		change   func(*fleet.RolloutSpec)
@@ -324,6 +324,66 @@ func TestRetryWaitsForFailedChecksOfTheStoppedRollout(t *testing.T) {
 			}
 			waits := step.Status.State == fleet.RolloutWaiting && strings.Contains(step.Status.Message, slowCheck)
 			if waits == c.next {
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+			}
+		})
+	}
+}
+
+// A rollout was stopped because one of its two canaries failed. The other canary is ready.
+func TestRetryWaitsForFailedRuntimesOfTheStoppedRollout(t *testing.T) {
+	ready := grantedAgo(at("ready", "dev", ""), 20)
+	ready.Selection.Ready = true
+	for name, c := range map[string]struct {
+		change func(*Runtime, *fleet.RolloutSpec)
+		want   string // the rollout's message contains it; empty if production can be updated
+	}{
+		"state Error": {
+			func(r *Runtime, _ *fleet.RolloutSpec) { r.State, r.Message = v1beta2.StateError, "no quota" },
+			"the version already failed in other (module is Error: no quota); correct the cause, or approve the wave",
+		},
+		"state Error after the module was ready": {
+			func(r *Runtime, _ *fleet.RolloutSpec) { r.State, r.Selection.Ready = v1beta2.StateError, true },
+			"the version already failed in other (module is Error: ",
+		},
+		"not ready after the deadline": {
+			func(r *Runtime, _ *fleet.RolloutSpec) { r.State = v1beta2.StateProcessing },
+			"the version already failed in other (not ready 10m0s after ",
+		},
+		"state Error in a wave that needs approval to start": {
+			func(r *Runtime, s *fleet.RolloutSpec) {
+				r.State, s.Waves[0].Approval, s.ApprovedWaves = v1beta2.StateError, true, []string{"development"}
+			}, "; correct the cause, or increase maxFailures in spec.waves",
+		},
+		"state Error, approved wave": {
+			func(r *Runtime, s *fleet.RolloutSpec) {
+				r.State, s.ApprovedWaves = v1beta2.StateError, []string{"development"}
+			},
+			"",
+		},
+		"state Error, allowed failure": {
+			func(r *Runtime, s *fleet.RolloutSpec) {
+				r.State, s.Waves[0].MaxFailures = v1beta2.StateError, new(intstr.FromInt32(1))
+			}, "",
+		},
+		"not ready, symptom not in failsOn": {
+			func(r *Runtime, s *fleet.RolloutSpec) {
+				r.State, s.Waves[0].FailsOn = v1beta2.StateProcessing, []fleet.Symptom{fleet.SymptomError}
+			}, "",
+		},
+		"ready again": {func(*Runtime, *fleet.RolloutSpec) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, other := twoWaves(), grantedAgo(at("other", "dev", ""), 20)
+			c.change(&other, &spec)
+			step := Plan("keda-regular-2", spec, fleet.RolloutStatus{}, []Runtime{ready, other, at("prod", "prod", "1.0.0")},
+				PlanInput{ChannelVersion: "2.0.0", Now: noon})
+			if got := step.Decisions[2].Version == "2.0.0"; got != (c.want == "") {
+				t.Errorf("got version %s for production, rollout is %s: %s", step.Decisions[2].Version, step.Status.State,
+					step.Status.Message)
+			}
+			waits := step.Status.State == fleet.RolloutWaiting && strings.Contains(step.Status.Message, c.want)
+			if waits != (c.want != "") {
 				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
 			}
 		})

@@ -85,24 +85,24 @@ func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.LastReport.State(p.spec.OfflineAfter.Duration, p.input.Now)
-	quiet := state == silence.NeverReported || state == silence.Silent
+	m.isQuiet = state == silence.NeverReported || state == silence.Silent
 	// In the state Uncertain, the rollout waits until this publisher has read the runtime's report.
 	m.isUncertain = state == silence.Uncertain
 	m.isSelected = r.Selection != nil && r.Selection.Rollout == p.name
 	switch {
 	case m.isSelected && r.Version == p.spec.To:
-		p.classifyWithVersion(m, r, quiet)
+		p.classifyWithVersion(m, r)
 	case m.isSelected && p.isRollingBack() && p.hasReturned(r):
 		m.state = inFlight
 		// A runtime that waits for its maintenance window never installed the promoted version, so it counts as
 		// reverted.
-		if r.IsCurrent || r.WaitsForWindow || quiet || p.isLate(m, r) {
+		if r.IsCurrent || r.WaitsForWindow || m.isQuiet || p.isLate(m, r) {
 			m.state = reverted
 		}
 	case r.Version == p.spec.To || p.isNewer(r.Version):
 		m.isSelected, m.state = false, unaffected
 		m.isWorking = p.worksInRuntime(m, r)
-	case quiet, r.Unpublishable:
+	case m.isQuiet, r.Unpublishable:
 		m.isSelected, m.state = false, silent
 	case r.UnresolvedVersion == p.spec.To:
 		m.isSelected, m.state = false, unresolved
@@ -122,32 +122,38 @@ func (p *plan) isNewer(version string) bool {
 	return bundle.IsOlder(p.spec.To, version)
 }
 
-func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
-	switch {
-	case p.hasSymptom(m, r):
-		m.state = failed
-		m.reason = fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
-	case p.findFailedCheck(m, r) != nil:
-		check := p.findFailedCheck(m, r)
-		m.state, m.reason, m.failedCheck = failed, DescribeCheck(*check), check.Name
+func (p *plan) classifyWithVersion(m *member, r *Runtime) {
+	switch reason, check := p.findFailure(m, r); {
+	case reason != "":
+		m.state, m.reason, m.failedCheck = failed, reason, check
 	case r.wasReady() && p.unpassedMessage(m, r) == "":
 		m.state = updated
-	case r.wasReady() && !quiet:
+	case r.wasReady() && !m.isQuiet:
 		m.state, m.uncheckedMessage = measuring, p.unpassedMessage(m, r)
-	case quiet, r.WaitsForWindow:
+	case m.isQuiet, r.WaitsForWindow:
 		m.state = deferred
 	case r.Unpublishable && p.isUnpublishableTooLong(m, r):
 		m.state = deferred
-	case r.Unpublishable:
-		// If the publisher cannot publish to a runtime, it does not record the runtime's reports.
-		m.state = inFlight
-	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.isLate(m, r):
-		m.state, m.reason = failed,
-			fmt.Sprintf("not %s %s after %s was published: %s", p.goal(), p.spec.Waves[m.wave].Deadline.Duration,
-				p.published(), lateReason(r))
 	default:
 		m.state = inFlight
 	}
+}
+
+// findFailure returns the reason why a runtime with the promoted version counts as failed, or "". If the reason is a
+// check, it also returns the name of the check.
+func (p *plan) findFailure(m *member, r *Runtime) (reason, check string) {
+	// If the publisher cannot publish to a runtime, it does not record the runtime's reports.
+	isNotReady := !r.wasReady() && !m.isQuiet && !r.WaitsForWindow && !r.Unpublishable
+	switch outcome := p.findFailedCheck(m, r); {
+	case p.hasSymptom(m, r):
+		return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported")), ""
+	case outcome != nil:
+		return DescribeCheck(*outcome), outcome.Name
+	case isNotReady && p.failsOn(m.wave, fleet.SymptomNotReady) && p.isLate(m, r):
+		return fmt.Sprintf("not %s %s after %s was published: %s", p.goal(), p.spec.Waves[m.wave].Deadline.Duration,
+			p.published(), lateReason(r)), ""
+	}
+	return "", ""
 }
 
 func lateReason(r *Runtime) string {
@@ -173,7 +179,7 @@ func (p *plan) isUnpublishableTooLong(m *member, r *Runtime) bool {
 // isLate reports whether the wave's deadline has passed for a runtime and the runtime has sent a report since the
 // deadline. A silent runtime is never late.
 func (p *plan) isLate(m *member, r *Runtime) bool {
-	if m.wave < 0 {
+	if m.wave < 0 || r.Selection == nil {
 		return false
 	}
 	until := r.Selection.Began().Add(p.spec.Waves[m.wave].Deadline.Duration)

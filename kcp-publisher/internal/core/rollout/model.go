@@ -215,6 +215,8 @@ type member struct {
 	// isWorking is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
 	// runtime's wave have passed.
 	isWorking bool
+	// isQuiet is true if the runtime is silent or has never reported.
+	isQuiet bool
 	// isUncertain is true if the runtime looks silent but another publisher may have received a newer report.
 	isUncertain bool
 	reason      string // reason for the state failed
@@ -244,8 +246,8 @@ type wave struct {
 	// for the configured time. outdated counts the runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
-	// failedEarlier describes the runtimes that got the promoted version from another rollout and have a failed
-	// check. It is empty if maxFailures allows that many failures.
+	// failedEarlier describes the runtimes that got the promoted version from another rollout and failed. It is empty
+	// if maxFailures allows that many failures.
 	failedEarlier []string
 	// failedChecks lists the failed checks and their runtimes.
 	failedChecks []failedCheckOf
