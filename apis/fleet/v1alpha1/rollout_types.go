@@ -62,8 +62,8 @@ type RolloutSpec struct {
 	From string `json:"from"`
 	// FromUnproven is true if no known rollout has proven the version in from, and the runtimes had different versions
 	// before the first rollout. In that case, from is the most common of these versions, and a runtime with an older
-	// version keeps that version until the rollout updates it. If fromUnproven is false, such a runtime gets the
-	// version in from at once.
+	// version keeps that version until the rollout updates it. If fromUnproven is false, or if the rollout was rolled
+	// back and the channel has the version in from again, such a runtime gets the version in from at once.
 	// +optional
 	FromUnproven bool `json:"fromUnproven,omitempty"`
 	// +kubebuilder:validation:MinLength:=1

@@ -30,7 +30,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 				decisions[i].Checks = m.wave + 1 // also for a wave without checks, because an operator may have removed them
 			}
 		default:
-			decisions[i] = Decision{Version: keptVersion(p.spec.From, p.spec.FromUnproven, r.Version),
+			decisions[i] = Decision{Version: keptVersion(p.spec.From, p.isFromUnproven(), r.Version),
 				HeldReason: reasons.find(m.wave, m.isSelected)}
 			switch {
 			case !p.isActive():

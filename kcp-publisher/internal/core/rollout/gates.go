@@ -22,7 +22,7 @@ type Gates map[Track]*Gate
 type Gate struct {
 	rollout  string
 	from, to string
-	// isFromUnproven is true if no known rollout proved the version in from.
+	// isFromUnproven is true if the version in from must not replace older versions: see plan.isFromUnproven.
 	isFromUnproven bool
 	isOpen         bool
 	// finishedAt is the end of a successful removal. Later removals of the module need another rollout. finishedAt is
@@ -44,7 +44,7 @@ type Gate struct {
 // the next step of this rollout.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{
-		rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To, isFromUnproven: newest.Spec.FromUnproven,
+		rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To, isFromUnproven: step.isFromUnproven,
 	}
 	if step.Status.State == fleet.RolloutSucceeded {
 		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
@@ -71,6 +71,12 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		}
 	}
 	return g
+}
+
+// newRecordedGate returns the Gate of a track whose newest rollout needs no decisions about single runtimes. If the
+// rollout has not succeeded, every runtime keeps its version.
+func newRecordedGate(newest *fleet.Rollout) *Gate {
+	return NewGate(newest, Step{Status: newest.Status, isFromUnproven: newest.Spec.FromUnproven}, nil)
 }
 
 // findDecision returns the Decision for a runtime. It returns false for a new runtime, which was not part of the

@@ -95,6 +95,9 @@ type Step struct {
 	Decisions []Decision
 	// AwaitsReport is true for each runtime whose report the rollout is waiting for, in the order of the runtimes.
 	AwaitsReport []bool
+
+	// isFromUnproven is the result of plan.isFromUnproven.
+	isFromUnproven bool
 }
 
 // IsFinished reports whether a rollout in this state has ended. An ended rollout changes only if it is rolled back.
@@ -144,6 +147,14 @@ func (p *plan) isActive() bool {
 
 func (p *plan) isRollingBack() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
+}
+
+// isFromUnproven reports whether the last good version must not replace older versions, because no known rollout proved
+// it. If the rollout was rolled back and the channel has the last good version again, an operator has selected this
+// version for all runtimes.
+func (p *plan) isFromUnproven() bool {
+	isChosen := p.status.State == fleet.RolloutRolledBack && p.input.ChannelVersion == p.spec.From
+	return p.spec.FromUnproven && !isChosen
 }
 
 // isAccepted reports whether an operator approved a wave regardless of its checks. It returns false if the wave also

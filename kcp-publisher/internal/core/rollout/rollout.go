@@ -45,7 +45,13 @@ func Plan(
 	}
 	p.grantSlots(runtimes)
 	p.countRuntimes(runtimes)
-	return Step{Status: p.status, Decisions: p.decide(runtimes), AwaitsReport: p.awaitedReports(runtimes)}
+	return p.newStep(runtimes, p.awaitedReports(runtimes))
+}
+
+func (p *plan) newStep(runtimes []Runtime, awaitsReport []bool) Step {
+	return Step{
+		Status: p.status, Decisions: p.decide(runtimes), AwaitsReport: awaitsReport, isFromUnproven: p.isFromUnproven(),
+	}
 }
 
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, input PlanInput) *plan {
@@ -83,7 +89,7 @@ func (p *plan) holdAll(runtimes []Runtime) Step {
 	for i, r := range runtimes {
 		p.members[i] = member{wave: -1, isSelected: r.Selection != nil && r.Selection.Rollout == p.name}
 	}
-	return Step{Status: p.status, Decisions: p.decide(runtimes)}
+	return p.newStep(runtimes, nil)
 }
 
 // changeDirection stops the rollout or rolls it back if there are too many failures, or if an operator or a newer

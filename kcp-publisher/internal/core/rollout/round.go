@@ -89,10 +89,9 @@ func (r *Round) updateEnded(ended *fleet.Rollout, status fleet.RolloutStatus) *f
 	return next
 }
 
-// addRecordedGate adds a Gate with the decisions that follow from a Rollout's current status. It does not evaluate the
-// next step. If the Rollout has not succeeded, every runtime keeps its version.
+// addRecordedGate adds the Gate of a Rollout that needs no next step: see newRecordedGate.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
-	r.Gates[TrackOf(newest)] = NewGate(newest, Step{Status: newest.Status}, nil)
+	r.Gates[TrackOf(newest)] = newRecordedGate(newest)
 	r.Newest = append(r.Newest, newest)
 }
 

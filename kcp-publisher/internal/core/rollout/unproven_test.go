@@ -42,6 +42,27 @@ func TestUnprovenVersionDoesNotReachOlderRuntimes(t *testing.T) {
 	}
 }
 
+// The rollout from the unproven version 1.2.0 was rolled back. One runtime still has an older version.
+func TestChannelSetBackToUnprovenVersionUpdatesAll(t *testing.T) {
+	runtimes := []Runtime{at("one", "dev", "1.2.0"), at("old", "prod", "1.1.0")}
+	for channel, want := range map[string]string{"2.0.0": "1.1.0", "1.2.0": "1.2.0"} {
+		rolledBack := carriedOut(fleet.RolloutRolledBack)
+		rolledBack.Spec.From, rolledBack.Spec.FromUnproven, rolledBack.ResourceVersion = "1.2.0", true, "1"
+		rollouts, followers := []fleet.Rollout{rolledBack}, map[Track]Followers{keda: {channel, runtimes}}
+		round := EvaluateAll(policies("careful"), rollouts, followers, noon)
+		if len(round.Create) > 0 {
+			t.Errorf("channel %s: got created rollouts %+v", channel, round.Create)
+		}
+		for place, gates := range map[string]Gates{
+			"planner": round.Gates, "shard": RecordedGates(policies("careful"), rollouts, followers, noon),
+		} {
+			if got := gates[keda].Decide("old", "1.1.0").Version; got != want {
+				t.Errorf("%s, channel %s: the older runtime gets version %s, want %s", place, channel, got, want)
+			}
+		}
+	}
+}
+
 func TestRolloutRecordsIfItsStartVersionIsUnproven(t *testing.T) {
 	left := at("left", "prod", "1.0.0")
 	spec := twoWaves()

@@ -22,7 +22,7 @@ func RecordedGates(
 		case !track.IsRemoval && followed && needsNoRollout(newest, seen.Channel, FindPolicy(policies, track)):
 			// Without a Gate, every runtime can have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
-			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
+			gates[track] = newRecordedGate(newest)
 		default:
 			gates[track] = NewGate(newest,
 				recordedStep(newest, seen.Runtimes,
@@ -45,7 +45,7 @@ func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, input PlanInput) S
 	for i := range p.waves {
 		p.grantRecorded(i, runtimes)
 	}
-	return Step{Status: p.status, Decisions: p.decide(runtimes), AwaitsReport: p.awaitedReports(runtimes)}
+	return p.newStep(runtimes, p.awaitedReports(runtimes))
 }
 
 // grantRecorded selects the runtimes to update. It selects the runtimes in the wave's status or, if the wave has no
