@@ -97,23 +97,26 @@ func TestDeletingTheLatestRolloutsRestartsThePromotion(t *testing.T) {
 }
 
 func TestRevertedChannelWithoutAPolicyRollsRuntimesBack(t *testing.T) {
-	stopped := func(undo bool) *fleet.Rollout {
+	ended := func(state fleet.RolloutState, undo bool) *fleet.Rollout {
 		return &fleet.Rollout{
 			Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Undo: undo},
-			Status: fleet.RolloutStatus{State: fleet.RolloutStopped},
+			Status: fleet.RolloutStatus{State: state, VersionWithoutPolicy: "3.0.0"},
 		}
 	}
 	for name, c := range map[string]struct {
 		channel string
+		state   fleet.RolloutState
 		undo    bool
 		want    bool
 	}{
-		"channel returns to the last good version":            {"1.0.0", false, false},
-		"operator requests an undo":                           {"3.0.0", true, false},
-		"channel gets a version other than the last good one": {"3.0.0", false, true},
+		"channel returns to the last good version":            {"1.0.0", fleet.RolloutStopped, false, false},
+		"operator requests an undo":                           {"3.0.0", fleet.RolloutStopped, true, false},
+		"channel gets a version other than the last good one": {"3.0.0", fleet.RolloutStopped, false, true},
+		"channel gets another version after an undo":          {"3.0.0", fleet.RolloutRolledBack, true, true},
+		"channel returns to the last good version after undo": {"1.0.0", fleet.RolloutRolledBack, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := needsNoRollout(stopped(c.undo), c.channel, nil); got != c.want {
+			if got := needsNoRollout(ended(c.state, c.undo), c.channel, nil); got != c.want {
 				t.Errorf("got %t, want %t", got, c.want)
 			}
 		})

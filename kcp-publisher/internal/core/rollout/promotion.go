@@ -118,8 +118,9 @@ func lastGoodVersion(before *fleet.Rollout) string {
 // rollout of the track has ended with a different version, and no policy applied when the channel's version was
 // published.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
-	// If the runtimes must return to an older version, the newest rollout must roll them back.
-	returns := channel == newest.Spec.From || newest.Spec.Undo
+	// If the runtimes must return to an older version, the newest rollout must roll them back. The effect of an undo ends
+	// with the rollback.
+	returns := channel == newest.Spec.From || newest.Spec.Undo && newest.Status.State != fleet.RolloutRolledBack
 	return IsFinished(newest.Status.State) && newest.Spec.To != channel && !returns &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
