@@ -43,7 +43,13 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 		"rejected module version with a second ModuleReleaseMeta": {duplicate, true},
 		"module without a ModuleReleaseMeta":                      {func(in *Input) { in.Metas = nil }, false},
 		"module without a ModuleReleaseMeta, policy selects all modules": {
+			func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, false,
+		},
+		"rejected module version without a ModuleReleaseMeta, policy selects all modules": {
 			func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, true,
+		},
+		"policy selects another module while a channel is set back": {
+			func(in *Input) { in.Policies[0].Spec.Modules = []string{"other"} }, false,
 		},
 		"policy selects another module": {
 			func(in *Input) { in.Policies[0].Spec.Modules = []string{"other"} }, true,

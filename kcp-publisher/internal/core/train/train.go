@@ -204,13 +204,17 @@ func (w *inputIndex) planPolicy(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// unselectedModules returns at most limit status entries of modules that the policy no longer selects. They contain
-// rejected versions, which still apply if the policy selects the module again.
+// unselectedModules returns at most limit status entries of modules that the policy no longer selects. They contain the
+// rejected versions and the last version of each channel, which still apply if the policy selects the module again.
 func unselectedModules(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
-		if rejected := unselected[name].Rejected; len(rejected) > 0 && len(kept) < limit {
-			kept = append(kept, fleet.ModuleTrain{Name: name, Rejected: rejected})
+		last := lastVersions(unselected[name])
+		entry := fleet.ModuleTrain{
+			Name: name, Rejected: unselected[name].Rejected, Removed: last[max(0, len(last)-maxRejected):],
+		}
+		if len(entry.Rejected)+len(entry.Removed) > 0 && len(kept) < limit {
+			kept = append(kept, entry)
 		}
 	}
 	return kept
