@@ -125,14 +125,8 @@ func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest,
 		}
 	}
 	before := manifest.DeepCopy()
-	manifest.Labels, manifest.Annotations = mergeEntries(manifest.Labels, want.Labels),
-		mergeEntries(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationKymas, v1beta2.AnnotationRecreate,
-		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues, v1beta2.AnnotationModule} {
-		if want.Annotations[annotation] == "" {
-			delete(manifest.Annotations, annotation)
-		}
-	}
+	manifest.Labels = mergeMetadata(manifest.Labels, want.Labels, setOf(labelsFromBundle))
+	manifest.Annotations = mergeMetadata(manifest.Annotations, want.Annotations, setOf(fromBundle, fromAgent))
 	if manifest.DeletionTimestamp.IsZero() {
 		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
 	}
@@ -221,6 +215,12 @@ func (s *Syncer) updateRecord(ctx context.Context, m *v1beta2.Manifest, change f
 var fromBundle = []string{
 	v1beta2.AnnotationCustomStateCheck, v1beta2.AnnotationRecreate, v1beta2.AnnotationUsesValues,
 	v1beta2.AnnotationRequiresFeatures,
+}
+
+// fromAgent lists the annotations that completeManifest computes.
+var fromAgent = []string{
+	v1beta2.AnnotationModule, v1beta2.AnnotationFQDN, v1beta2.AnnotationImages, v1beta2.AnnotationValues,
+	v1beta2.AnnotationKymas,
 }
 
 // labelsFromBundle lists the labels that a bundle can set on a Manifest. Other labels belong to users.

@@ -3,6 +3,7 @@ package objects
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +22,8 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	object.SetAnnotations(mergeMetadata(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// mergeMetadata returns the live labels or annotations with the desired entries. own contains the entries that the
-// agent applied earlier. mergeMetadata removes entries in own that desired does not contain.
+// mergeMetadata returns the live labels or annotations with the desired entries. own contains the names that belong to
+// the agent. mergeMetadata removes entries in own that desired does not contain.
 func mergeMetadata(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -63,6 +64,14 @@ func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 			names[name] = true
 		}
 	}
+}
+
+func setOf(lists ...[]string) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range slices.Concat(lists...) {
+		names[name] = true
+	}
+	return names
 }
 
 // mergeEntries returns a copy of the live labels or annotations with the desired entries.

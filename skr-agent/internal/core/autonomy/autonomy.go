@@ -107,14 +107,16 @@ func ownRequest(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manife
 		return nil
 	}
 	// Also exclude a module whose Manifest has the same name as a mandatory module's Manifest.
-	mandatory := map[string]bool{}
+	mandatory, inBundle := map[string]bool{}, map[string]bool{}
 	for _, m := range b.State.Manifests {
+		inBundle[m.Module] = true
 		if m.IsMandatory() {
 			mandatory[m.Module], mandatory[m.Name] = true, true
 		}
 	}
 	for i := range installed {
-		if installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+		// The label can be outdated, for example until the next maintenance window.
+		if installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True && !inBundle[installed[i].Module()] {
 			mandatory[installed[i].Module()], mandatory[installed[i].Name] = true, true
 		}
 	}

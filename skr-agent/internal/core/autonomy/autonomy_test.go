@@ -105,6 +105,15 @@ func TestRuntimeKymaCannotChangeMandatoryModules(t *testing.T) {
 	}
 }
 
+func TestRequestedModuleStaysIfItIsNoLongerMandatory(t *testing.T) {
+	has := installed("keda@1.7.0")
+	has[0].Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
+	got := textOf(Apply(lastBundle(), asking(module("keda", ""), module("nats", "")), has))
+	if want := "keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 	keda := module("keda", "")
 	unmanaged, pinned, ignored, unknown := keda, module("nats", ""), module("nats", "fast"), module("nats", "")

@@ -291,6 +291,9 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	}
 	if b := facts.Bundle; b != nil {
 		for _, m := range b.State.Manifests {
+			if !m.IsMandatory() {
+				delete(hidden, m.Module) // the Manifest's label can be outdated
+			}
 			status := found[m.Module]
 			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
 			if m.Template != "" && !status.Maintenance {

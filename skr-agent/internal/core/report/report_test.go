@@ -108,6 +108,22 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
+func TestStatusHidesOnlyMandatoryModules(t *testing.T) {
+	label := map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
+	facts := Facts{
+		Bundle: &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
+			{Name: "watcher", Module: "watcher", Labels: label}, {Name: "formerly", Module: "formerly"},
+		}}},
+		Kyma: &v1beta2.Kyma{},
+	}
+	for _, name := range []string{"watcher", "formerly", "leaving"} {
+		facts.Manifests = append(facts.Manifests, v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: label}})
+	}
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Name != "formerly" {
+		t.Errorf("got module statuses %+v, want only the module that is no longer mandatory", s)
+	}
+}
+
 func TestModuleWithMissingManifestIsReported(t *testing.T) {
 	facts := Facts{Kyma: &v1beta2.Kyma{}, Bundle: &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
 		{Name: "keda", Module: "keda", Channel: "fast", Version: "1.1.0"},
