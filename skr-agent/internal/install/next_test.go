@@ -11,11 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestManifestFactsDetermineTheNextStep(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	done := memo{checkedGeneration: 2, checkedAt: now}
+	requested := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+	digest := record.RequestedVersion(requested).Digest
 	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}
 	for name, c := range map[string]struct {
 		applied int64
@@ -42,16 +45,19 @@ func TestManifestFactsDetermineTheNextStep(t *testing.T) {
 		},
 		"object changed":                       {2, done, change, "", stepCorrect},
 		"no object changed":                    {2, done, nil, "", stepCheck},
-		"record contains this version":         {2, done, nil, `{"version": "2.0.0"}`, stepCheck},
+		"record contains this version":         {2, done, nil, `{"version": "2.0.0", "digest": "` + digest + `"}`, stepCheck},
+		"record contains other image rules":    {2, done, nil, `{"version": "2.0.0", "digest": "sha256:x"}`, stepApply},
 		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
-		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
+		"record contains a started apply": {
+			2, done, nil, `{"version": "2.0.0", "digest": "` + digest + `", "begun": "sha256:x"}`, stepApply,
+		},
 		"record cannot be written": {
 			2, memo{checkedGeneration: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &v1beta2.Manifest{}
-			m.Generation, m.Spec.Version = 2, "2.0.0"
+			m := requested.DeepCopy()
+			m.Generation = 2
 			m.Annotations = map[string]string{v1beta2.AnnotationRecord: `{"record":{"applied":` + c.note + `}}`}
 			if c.applied > 0 {
 				m.Status.Conditions = []metav1.Condition{

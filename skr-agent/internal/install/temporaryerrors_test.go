@@ -3,15 +3,21 @@ package install
 import (
 	"context"
 	"errors"
+	"net/http"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestTemporaryErrorIsRecordedAfterAMinute(t *testing.T) {
@@ -41,4 +47,44 @@ func TestTemporaryErrorIsRecordedAfterAMinute(t *testing.T) {
 	require.True(t, (&memo{}).mustRecordRetry(at(1), context.DeadlineExceeded, start),
 		"the status for an older generation is replaced immediately")
 	require.True(t, (&memo{}).mustRecordRetry(at(2), errors.New("other"), start))
+}
+
+// New image rules change an annotation, but not the Manifest's generation.
+func TestNewImageRulesAreAppliedAfterTemporaryError(t *testing.T) {
+	w := newWorld(t)
+	var fails atomic.Bool
+	w.halt()
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && r.URL.Query().Has("dryRun") && fails.CompareAndSwap(true, false) {
+				return nil, syscall.ECONNRESET
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w.start()
+	applies := func(mirror string) {
+		t.Helper()
+		rules := `{"mirrors":{"example.org":"` + mirror + `"}}`
+		w.wants("mirrored", crowd(0, 1, "example.org/one"), func(m *v1beta2.Manifest) {
+			m.Annotations[v1beta2.AnnotationImages] = rules
+		})
+		w.eventually("the image rules are applied", func() bool {
+			applied := record.ReadUnverified(w.manifest("mirrored")).Applied
+			return applied != nil && applied.Images == rules
+		})
+		live := &appsv1.Deployment{}
+		require.True(t, w.exists(live, home, "crowd-0"))
+		require.Equal(t, mirror+"/one", live.Spec.Template.Spec.Containers[0].Image)
+	}
+	applies("a.example.org")
+	w.becomesReady("mirrored", "crowd-0")
+	fails.Store(true)
+	applies("b.example.org")
+	require.False(t, fails.Load())
+
+	t.Log("a change of image rules is not drift")
+	var counted dto.Metric
+	require.NoError(t, driftCorrected.WithLabelValues("mirrored", "Deployment").Write(&counted))
+	require.Zero(t, counted.GetCounter().GetValue())
 }

@@ -39,7 +39,9 @@ type upgrader struct {
 func (up *upgrader) apply(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed object.Keys,
 ) (outcome.Outcome, error) {
-	started, wasInstalled := up.now(), planning.Installed(m)
+	started := up.now()
+	// New values and image rules do not change the generation. Objects that change because of them have no drift.
+	wasInstalled := planning.Installed(m) && (known.recordFailed || !planning.HasWrongRecord(m))
 	p, out, err := up.prepare(ctx, m, known, todo, changed)
 	if err != nil || out.State != "" {
 		return out, err
@@ -83,6 +85,8 @@ func (up *upgrader) apply(
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(up.now().Sub(started).Seconds())
 	known.checkedGeneration, known.checkedAt = m.Generation, up.now()
+	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
+	known.inherited = record.ReadUnverified(m).Inherited
 	known.recordMoves(p)
 	out.Installation = &outcome.Finding{
 		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.Inventory)),
@@ -103,8 +107,6 @@ func (up *upgrader) prepare(
 		out.Untouched = true
 		return planning.Plan{}, out, nil
 	}
-	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
-	known.inherited = record.ReadUnverified(m).Inherited
 	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.Images, Resources: &p.Resources}
 	if todo != stepApply {
 		known.forgetReady(p)

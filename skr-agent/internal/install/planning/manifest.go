@@ -43,11 +43,10 @@ func IsBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.InProgress != "" && applied.InProgress == record.RequestedVersion(m).Digest
 }
 
-// HasWrongRecord reports whether the applied version in the Manifest's record differs from the requested version, or is
-// not applied completely.
+// HasWrongRecord reports whether the applied version in the Manifest's record differs from the requested version, for
+// example in its values, or is not applied completely.
 func HasWrongRecord(m *v1beta2.Manifest) bool {
-	applied := record.ReadUnverified(m).Applied
-	return applied != nil && (applied.InProgress != "" || applied.Version != m.Spec.Version)
+	return record.ReadUnverified(m).Applied != nil && !IsLastApplied(m)
 }
 
 // CompletedJobs returns the Jobs and Pods that are recorded as completed for the Manifest's version.
