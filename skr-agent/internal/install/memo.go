@@ -39,8 +39,8 @@ type memo struct {
 	values string
 	// inherited is the value of the field Inherited in the Manifest's record at the last comparison.
 	inherited string
-	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
-	// checks is the number of its checks.
+	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, or of the
+	// first check after a warning. It is zero during a warning. checks is the number of the generation's checks.
 	pendingGeneration int64
 	pendingSince      time.Time
 	checks            int
@@ -145,7 +145,10 @@ func (k *memo) recordMoves(p planning.Plan) {
 // with each check, up to slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pendingGeneration != generation {
-		k.pendingGeneration, k.pendingSince, k.checks = generation, now, 0
+		k.pendingGeneration, k.pendingSince, k.checks = generation, time.Time{}, 0
+	}
+	if k.pendingSince.IsZero() {
+		k.pendingSince = now
 	}
 	k.checks++
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)

@@ -97,6 +97,31 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	require.Len(t, known.corrections, 1, "ended series must be dropped")
 }
 
+func TestReadyTimeoutStartsAgainAfterAWarning(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	now := start
+	pc := &pacer{now: func() time.Time { return now }, lookInterval: 15 * time.Second, readyTimeout: 10 * time.Minute}
+	m, known := &v1beta2.Manifest{}, &memo{}
+	m.Generation = 1
+	for _, c := range []struct {
+		after       time.Duration
+		state, want v1beta2.State
+	}{
+		{0, v1beta2.StateProcessing, v1beta2.StateProcessing},
+		{11 * time.Minute, v1beta2.StateProcessing, v1beta2.StateError},
+		{time.Hour, v1beta2.StateWarning, v1beta2.StateWarning},
+		{2 * time.Hour, v1beta2.StateProcessing, v1beta2.StateProcessing},
+		{2*time.Hour + 10*time.Minute, v1beta2.StateProcessing, v1beta2.StateProcessing},
+		{2*time.Hour + 11*time.Minute, v1beta2.StateProcessing, v1beta2.StateError},
+	} {
+		now = start.Add(c.after)
+		out := pc.notReady(m, known, outcome.Outcome{State: c.state}, 0)
+		require.Equal(t, c.want, out.State, "after %s", c.after)
+		require.LessOrEqual(t, out.Again, pc.lookInterval)
+	}
+	require.Equal(t, 6, known.checks, "a warning must not reset the delay between checks")
+}
+
 func TestStatusTimesChangeOnlyWithValues(t *testing.T) {
 	m := &v1beta2.Manifest{}
 	out := outcome.Outcome{

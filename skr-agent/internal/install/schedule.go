@@ -56,6 +56,18 @@ func (pc *pacer) inProgress(m *v1beta2.Manifest, known *memo, out outcome.Outcom
 	return pc.applyReadyTimeout(known, out)
 }
 
+// notReady adds the delay until the next check to the outcome for a module that is not ready. A module with a warning
+// is not processing, so it does not approach the ready timeout.
+func (pc *pacer) notReady(
+	m *v1beta2.Manifest, known *memo, out outcome.Outcome, heldBack time.Duration,
+) outcome.Outcome {
+	out.Again = shortestDelay(out.Again, known.nextCheck(m.Generation, pc.now(), pc.lookInterval), heldBack)
+	if out.State == v1beta2.StateWarning {
+		known.pendingSince = time.Time{}
+	}
+	return pc.applyReadyTimeout(known, out)
+}
+
 // applyReadyTimeout changes the state from Processing to Error if the module has been processing for longer than the
 // ready timeout.
 func (pc *pacer) applyReadyTimeout(known *memo, out outcome.Outcome) outcome.Outcome {

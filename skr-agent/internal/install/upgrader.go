@@ -363,8 +363,7 @@ func (up *upgrader) addReadiness(
 		out.Again = shortestDelay(out.Again, heldBack, up.resync-up.now().Sub(known.checkedAt))
 		return out, nil
 	}
-	out.Again = shortestDelay(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
-	return up.pacer.applyReadyTimeout(known, out), nil
+	return up.pacer.notReady(m, known, out, heldBack), nil
 }
 
 // addHandover adds the wait for other modules to a ready module's message. A short wait is normal while both modules
