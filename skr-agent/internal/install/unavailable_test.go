@@ -40,12 +40,18 @@ func TestUnavailableAPIDoesNotBlockRepairOrRemoval(t *testing.T) {
 	w.state("api", v1beta2.StateReady, "")
 	w.wants("uses", strings.ReplaceAll(objects, "metadata: {name: ", "metadata: {name: uses-")+aConfigMap("uses"))
 	w.state("uses", v1beta2.StateReady, "")
+	w.wants("default", aConfigMap("default"), func(m *v1beta2.Manifest) {
+		m.Spec.Resource = custom(group+"/v1", "Metric", home, "default")
+		m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
+	})
+	w.state("default", v1beta2.StateReady, "")
 
-	t.Log("after a restart, a new version is applied although the API does not respond")
+	t.Log("after a restart, the status reports that the API does not respond, and a new version is applied")
 	var ends atomic.Bool
 	w.halt()
 	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return outage{to, group, &ends} })
 	w.start()
+	w.state("default", v1beta2.StateProcessing, "check the server of APIService v1."+group)
 	w.wants("api", api+objects+aConfigMap("server")+aConfigMap("repair"), version("2.0.0"))
 	w.eventually("the repair is applied", func() bool { return w.exists(&corev1.ConfigMap{}, home, "repair") })
 	w.state("api", v1beta2.StateProcessing, "check the server of APIService v1."+group)
@@ -56,6 +62,7 @@ func TestUnavailableAPIDoesNotBlockRepairOrRemoval(t *testing.T) {
 
 	ends.Store(true)
 	w.state("api", v1beta2.StateReady, "")
+	w.state("default", v1beta2.StateReady, "")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "uses") })
 	require.True(t, w.exists(custom(group+"/v1", "Metric", home, "a"), home, "a"))
 }

@@ -66,7 +66,7 @@ func (up *upgrader) apply(
 		out = up.pacer.inProgress(m, known, out, wait)
 		// Keep an installed module's status. Otherwise, each start of the agent would show the module as Processing
 		// until its watches run.
-		out.KeepStatus = wasInstalled && out.State == v1beta2.StateProcessing
+		out.KeepStatus = wasInstalled && len(p.Unread) == 0 && out.State == v1beta2.StateProcessing
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
