@@ -2,12 +2,15 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -66,7 +69,9 @@ func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, l
 	return nil
 }
 
-// announce writes the inventory to the status before the installer applies any object.
+// announce writes the inventory to the status before the installer applies any object. The API server's response
+// replaces m. If the Manifest's request changed since the plan was made, announce returns a conflict. Otherwise, the
+// installer would apply the plan, and then report the new request as applied.
 func (rp *reporter) announce(
 	ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome, inventory []v1beta2.Resource,
 ) (outcome.Outcome, error) {
@@ -86,7 +91,15 @@ func (rp *reporter) announce(
 		Reason:  v1beta2.ReasonApplying,
 		Message: fmt.Sprintf("applying %d objects", len(inventory)),
 	}
-	return out, rp.writeStatus(ctx, m, first)
+	planned := requestKey(m)
+	if err := rp.writeStatus(ctx, m, first); err != nil {
+		return out, err
+	}
+	if requestKey(m) != planned {
+		return out, apierrors.NewConflict(schema.GroupResource{Group: v1beta2.Group, Resource: "manifests"}, m.Name,
+			errors.New("the Manifest changed while the agent planned its objects"))
+	}
+	return out, nil
 }
 
 // recordRetry writes an error to the status before a retry. Otherwise, Ready=True from an earlier reconciliation would

@@ -12,11 +12,13 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -87,4 +89,33 @@ func TestNewImageRulesAreAppliedAfterTemporaryError(t *testing.T) {
 	var counted dto.Metric
 	require.NoError(t, driftCorrected.WithLabelValues("mirrored", "Deployment").Write(&counted))
 	require.Zero(t, counted.GetCounter().GetValue())
+}
+
+// The test changes the Manifest between the agent's read and its first write.
+func TestChangeDuringAnApplyIsAppliedNext(t *testing.T) {
+	w := newWorld(t)
+	var changes atomic.Pointer[func()]
+	w.halt()
+	w.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPatch && resourceIn(r.URL.Path) == "manifests/status" {
+				if change := changes.Swap(nil); change != nil {
+					(*change)()
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	w.start()
+	w.wants("quick", aConfigMap("one"), version("1.0.0"))
+	w.state("quick", v1beta2.StateReady, "")
+	change := func() { w.wants("quick", aConfigMap("three"), version("3.0.0")) }
+	changes.Store(&change)
+	w.wants("quick", aConfigMap("two"), version("2.0.0"))
+	w.eventually("3.0.0 is applied", func() bool {
+		m := w.manifest("quick")
+		return m.Spec.Version == "3.0.0" && m.Status.State == v1beta2.StateReady && planning.Installed(m)
+	})
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "three"))
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "two"))
 }
