@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,9 @@ func (pl *planner) planFor(
 // checkClaims returns a conflict if another Manifest owns an object in the plan. It also records the objects that
 // another Manifest owns but does not need anymore, so that this module can take them over.
 func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	if err := pl.yieldTaken(ctx, m, p); err != nil {
+		return nil, err
+	}
 	others, err := pl.otherManifests(ctx, m)
 	if err != nil {
 		return nil, err
@@ -93,6 +97,31 @@ func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *plan
 		return nil, err
 	}
 	return &outcome.Finding{Reason: v1beta2.ReasonConflict, Message: conflict}, nil
+}
+
+// yieldTaken removes from the plan of a module that is being removed the objects that other modules have taken over. The
+// module's content and inventory still contain these objects.
+func (pl *planner) yieldTaken(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) error {
+	if m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	by, before, taken := pl.owner(m), object.KeysOf(m.Status.Synced), map[guard.Key]string{}
+	for _, o := range slices.Concat(p.Stages[:]...) {
+		k, r := guard.KeyOf(o), object.ResourceOf(o)
+		if !before.Has(k) {
+			continue
+		}
+		live, err := pl.accounts.Of(m).Metadata(ctx, r)
+		switch {
+		case account.IsUnreadable(r, err): // applying the object returns the same error
+		case err != nil:
+			return fmt.Errorf("%s: %w", k, err)
+		case live != nil && by.BelongsToOther(live):
+			taken[k] = live.Labels[v1beta2.LabelModuleName]
+		}
+	}
+	p.Yield(taken, nil)
+	return nil
 }
 
 // mayDelete returns a function that reports whether the agent can delete an object in a Manifest's inventory.

@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,6 +45,57 @@ func TestOperatorIsRestoredDuringRemoval(t *testing.T) {
 	require.NoError(t, w.client.Update(ctx, bundled))
 	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
+}
+
+// While a removal waits for a finalizer or for users, another module takes over an object. The next agent process
+// compares all objects that the removal still needs.
+func TestRemovalDoesNotTakeBackMovedObjects(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	role := func(name, verb string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: " + name + "}\n" +
+			"rules: [{apiGroups: [''], resources: [pods], verbs: [" + verb + "]}]\n---\n"
+	}
+	w.wants("held", aConfigMap("held")+role("first", "get"), version("1.0.0"))
+	w.wants("used", sampleCRD+"\n---\n"+aConfigMap("used")+role("second", "get"), version("1.0.0"))
+	w.wants("taker", aConfigMap("taker"), version("1.0.0"))
+	for _, module := range []string{"held", "used", "taker"} {
+		w.state(module, v1beta2.StateReady, "")
+	}
+	held, users := &corev1.ConfigMap{}, sample("users", home)
+	require.True(t, w.exists(held, home, "held"))
+	held.Finalizers = []string{"example.org/slow"}
+	require.NoError(t, w.client.Update(ctx, held))
+	require.NoError(t, w.client.Create(ctx, users))
+	w.remove("held")
+	w.remove("used")
+	w.state("held", v1beta2.StateDeleting, "it has finalizers: example.org/slow")
+	w.state("used", v1beta2.StateWarning, "custom resources of this module still exist")
+	w.wants("taker", aConfigMap("taker")+role("first", "list")+role("second", "list"), version("2.0.0"))
+	w.eventually("the objects are taken over", func() bool { return planning.Installed(w.manifest("taker")) })
+	var before [2]*rbacv1.Role
+	for n, name := range []string{"first", "second"} {
+		before[n] = &rbacv1.Role{}
+		require.True(t, w.exists(before[n], home, name))
+		require.Equal(t, "kyma-system/taker", before[n].Annotations[v1beta2.AnnotationOwnedBy])
+	}
+
+	w.halt()
+	require.NoError(t, w.client.Delete(ctx, configMap("used", nil)))
+	w.start()
+	w.eventually("the remaining objects are corrected", func() bool { return w.exists(&corev1.ConfigMap{}, home, "used") })
+	require.True(t, w.exists(held, home, "held"))
+	held.Finalizers = nil
+	require.NoError(t, w.client.Update(ctx, held))
+	require.NoError(t, w.client.Delete(ctx, users))
+	for _, module := range []string{"held", "used"} {
+		w.eventually(module+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, module) })
+	}
+	for _, was := range before {
+		now := &rbacv1.Role{}
+		require.True(t, w.exists(now, home, was.Name))
+		require.Equal(t, was.ResourceVersion, now.ResourceVersion, was.Name)
+	}
 }
 
 func TestModuleStaysIfManifestIsDeletedWithoutSignedRemoval(t *testing.T) {
