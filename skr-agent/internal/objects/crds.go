@@ -47,7 +47,7 @@ func EnsureFoundation(ctx context.Context, uncached client.Client) error {
 		if err != nil {
 			return err
 		}
-		if live == nil || !isEstablished(live) {
+		if live == nil || !IsEstablished(live) {
 			pending = append(pending, crd)
 		}
 	}
@@ -75,7 +75,7 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 		if live != nil {
 			generations[live.GetUID()] = live.GetGeneration()
 		}
-		served = served && live != nil && isEstablished(live)
+		served = served && live != nil && IsEstablished(live)
 	}
 	d.applied = generations
 	return served, errors.Join(problems...)
@@ -224,7 +224,7 @@ func awaitEstablished(ctx context.Context, uncached client.Client, crds []*unstr
 					}
 					return false, err
 				}
-				return isEstablished(found), nil
+				return IsEstablished(found), nil
 			})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s: %w", crd.GetName(), err)
@@ -233,7 +233,8 @@ func awaitEstablished(ctx context.Context, uncached client.Client, crds []*unstr
 	return nil
 }
 
-func isEstablished(crd *unstructured.Unstructured) bool {
+// IsEstablished reports whether the API server has begun to serve a CRD.
+func IsEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
 	for _, c := range conditions {

@@ -24,8 +24,8 @@ func TestEstablishedCRDIsDetectedByItsConditions(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(c.text), &crd.Object); err != nil {
 			t.Fatal(err)
 		}
-		if got := isEstablished(crd); got != c.want {
-			t.Errorf("%s: got isEstablished %t, want %t", name, got, c.want)
+		if got := IsEstablished(crd); got != c.want {
+			t.Errorf("%s: got IsEstablished %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
 // Instances returns the names of a few custom resources of a CRD. It skips a resource if ignore returns true for it. If
@@ -30,15 +31,22 @@ func (a *Account) Instances(
 			nil
 	}
 	var found []string
+	var failed error
 	for _, version := range versions {
 		gvk.Version = version
 		if found, err = a.instancesIn(ctx, gvk, ignore); !IsUnconverted(err) && !IsUnserved(err) {
+			failed = err
 			break
 		}
+		if failed == nil || IsUnserved(failed) {
+			failed = err // report a failed conversion even if another version is not served
+		}
 	}
-	switch {
+	switch err := failed; {
+	case IsUnserved(err) && agentobjects.IsEstablished(definition):
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (not served yet)", gvk.Kind)}, nil
 	case IsUnserved(err):
-		return nil, nil // the CRD is not established, or is being deleted
+		return nil, nil // the API server has never served a CRD that is not established
 	case apierrors.IsInternalError(err):
 		const repair = "repair the conversion webhook of the CRD, or set its spec.conversion.strategy to None"
 		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, apiMessage(err), repair)},
