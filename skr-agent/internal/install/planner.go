@@ -99,7 +99,7 @@ func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *plan
 	return &outcome.Finding{Reason: v1beta2.ReasonConflict, Message: conflict}, nil
 }
 
-// yieldTaken removes from the plan of a module that is being removed the objects that other modules have taken over. The
+// yieldTaken removes objects that other modules have taken over from the plan of a module that is being removed. The
 // module's content and inventory still contain these objects.
 func (pl *planner) yieldTaken(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) error {
 	if m.DeletionTimestamp.IsZero() {
