@@ -43,12 +43,14 @@ func (ap *applier) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
 ) (applied []guard.Key, wait string, err error) {
 	a := ap.planner.accounts.Of(m)
+	var refused []error
 	if err := ap.applyShared(ctx, a, m, p); err != nil {
-		return nil, "", err
+		if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
+			return nil, "", err
+		}
 	}
 	defined := planning.DefinedGroups(p)
 	ap.watches.StartAll(p.Inventory, defined)
-	var refused []error
 	for _, stage := range p.Stages {
 		failed := account.FailedKeys(errors.Join(refused...))
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
@@ -94,18 +96,21 @@ func (ap *applier) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// applyShared applies labels to shared namespaces. It uses a separate field manager for each module, so that each
-// module owns only its own labels on a shared namespace.
+// applyShared applies labels to shared namespaces. A namespace that the API server rejects does not block the others.
 func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1beta2.Manifest, p planning.Plan) error {
-	for _, o := range p.Shared {
-		if guard.KeyOf(o) == p.Unlabeled {
-			continue
-		}
-		if _, err := a.Apply(ctx, o, client.FieldOwner(ap.fieldManager+"/"+m.ModuleLabel())); err != nil {
-			return account.ObjectError{Key: guard.KeyOf(o), Err: err}
+	var refused []error
+	for _, o := range p.Labeled() {
+		if _, err := a.Apply(ctx, o, ap.sharedOwner(m)); err != nil {
+			refused = append(refused, account.ObjectError{Key: guard.KeyOf(o), Err: err})
 		}
 	}
-	return nil
+	return errors.Join(refused...)
+}
+
+// sharedOwner returns the field manager for shared namespaces. Each module has its own field manager, so that it owns
+// only its own labels on a shared namespace.
+func (ap *applier) sharedOwner(m *v1beta2.Manifest) client.FieldOwner {
+	return client.FieldOwner(ap.fieldManager + "/" + m.ModuleLabel())
 }
 
 // applyStage applies a stage's objects and returns the changed objects. An object that the API server rejects does not

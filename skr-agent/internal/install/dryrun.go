@@ -99,6 +99,15 @@ func (dr *dryRunner) refusals(
 ) ([]planning.Refusal, error) {
 	a, defined := dr.planner.accounts.Of(m), planning.DefinedGroups(p)
 	var refused []planning.Refusal
+	for _, o := range p.Labeled() {
+		switch _, err := a.Apply(ctx, o, dr.applier.sharedOwner(m), client.DryRunAll); {
+		case err == nil, account.IsTransient(err):
+		case account.IsTemporary(err), ctx.Err() != nil:
+			return nil, err
+		default:
+			refused = append(refused, planning.Refusal{Object: o, Err: account.ObjectError{Key: guard.KeyOf(o), Err: err}})
+		}
+	}
 	for _, o := range slices.Concat(p.Stages[:]...) {
 		gk := o.GroupVersionKind().GroupKind()
 		if defined[gk.Group] {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -162,6 +163,39 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	w.eventually("all objects are deleted", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
 	})
+}
+
+// The API server rejects a module's label on the agent's namespace.
+func TestRefusedNamespaceLabelDoesNotBlockOtherObjects(t *testing.T) {
+	w := newWorld(t)
+	ctx, config := t.Context(), &corev1.ConfigMap{}
+	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: admissionregistration.k8s.io/v1\n"+
+		"kind: ValidatingAdmissionPolicy\nmetadata: {name: tenant}\nspec:\n  matchConstraints:\n    resourceRules:\n"+
+		"    - {apiGroups: [''], apiVersions: [v1], operations: [UPDATE], resources: [namespaces]}\n"+
+		"  validations:\n  - {expression: \"!('team' in object.metadata.labels)\"}\n")))
+	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: admissionregistration.k8s.io/v1\n"+
+		"kind: ValidatingAdmissionPolicyBinding\nmetadata: {name: tenant}\n"+
+		"spec: {policyName: tenant, validationActions: [Deny]}\n")))
+	const labeled = "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue}}\n---\n"
+	w.eventually("the policy is enforced", func() bool {
+		return w.client.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"blue"}}}`)), client.DryRunAll) != nil
+	})
+
+	t.Log("a first installation applies the other objects")
+	w.wants("first", labeled+aConfigMap("first"), version("1.0.0"))
+	w.state("first", v1beta2.StateError, "Namespace kyma-system: ")
+	w.eventually("the other object is applied", func() bool { return w.exists(config, home, "first") })
+
+	t.Log("an upgrade applies nothing, and the applied version stays in force")
+	w.wants("second", aConfigMap("second"), version("1.0.0"))
+	w.state("second", v1beta2.StateReady, "")
+	w.wants("second", labeled+aConfigMap("second")+aConfigMap("added"), version("2.0.0"))
+	w.state("second", v1beta2.StateError, "nothing of version 2.0.0 was applied: Namespace kyma-system: ")
+	require.True(t, w.exists(config, home, "second"))
+	require.NoError(t, w.client.Delete(ctx, config))
+	w.eventually("the object is restored", func() bool { return w.exists(config, home, "second") })
+	require.False(t, w.exists(config, home, "added"))
 }
 
 const fixedClass = `

@@ -87,6 +87,13 @@ func (p *Plan) All() []*unstructured.Unstructured {
 	return all
 }
 
+// Labeled returns the shared namespaces that the agent applies.
+func (p *Plan) Labeled() []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(p.Shared), func(o *unstructured.Unstructured) bool {
+		return guard.KeyOf(o) == p.Unlabeled
+	})
+}
+
 // LeftOut returns the problem with the objects that were not applied, or nil if all objects were applied.
 func (p *Plan) LeftOut() *outcome.Finding {
 	switch {
