@@ -45,8 +45,8 @@ func newComponentCreate() *cobra.Command {
 		Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, " +
 			"and writes it to a registry or archive.\n" +
-			"Images in plain manifests become resources of the component; list the images of charts and " +
-			"kustomizations with --image.\n" +
+			"Images of pods in plain manifests become resources of the component; list the images of charts, " +
+			"kustomizations and custom resources with --image.\n" +
 			"Pods and Jobs with test hooks in a chart become checks of the module.\n" +
 			"create renders the content as agents do, and fails if agents would refuse it. The same files always " +
 			"create the same component,\n" +

@@ -47,7 +47,7 @@ type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured,
 type CheckResult struct {
 	// Objects contains the rendered objects.
 	Objects []*unstructured.Unstructured
-	// Images lists the images in plain manifests. It is empty for content that must be rendered.
+	// Images lists the images in the pods of plain manifests. It is empty for content that must be rendered.
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
 	Ignored []string
@@ -72,7 +72,9 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	}
 	checked.Objects, checked.Ignored = objects, accepted.Ignored
 	if !f.Rendered {
-		checked.Images = findImages(objects)
+		if checked.Images, err = usedImages(objects); err != nil {
+			return CheckResult{}, err
+		}
 	}
 	checked.Tests, err = f.tests(ctx, module, renderer, objects)
 	return checked, err

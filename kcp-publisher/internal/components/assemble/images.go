@@ -112,48 +112,26 @@ func taggedName(image string) (name string, digested bool) {
 // CheckImages returns an error if agents cannot map each image in the objects to one of the component's images, for
 // example because the component lists two digests for the same tag.
 func (c *Component) CheckImages(objects []*unstructured.Unstructured) error {
+	listed := component.Images([]component.Component{{Descriptor: c.Descriptor}}, false)
+	_, err := findUses(objects, listed)
+	return err
+}
+
+// usedImages returns the images that an agent without image paths for custom resources finds in the objects.
+func usedImages(objects []*unstructured.Unstructured) ([]string, error) {
+	uses, err := findUses(objects, nil)
+	found := make([]string, 0, len(uses))
+	for _, use := range uses {
+		found = append(found, use.Image)
+	}
+	slices.Sort(found)
+	return slices.Compact(found), err
+}
+
+func findUses(objects []*unstructured.Unstructured, listed []string) ([]images.Use, error) {
 	copies := make([]*unstructured.Unstructured, len(objects))
 	for i, o := range objects {
 		copies[i] = o.DeepCopy()
 	}
-	listed := component.Images([]component.Component{{Descriptor: c.Descriptor}}, false)
-	_, err := images.Rewrite(copies, images.Rewriting{Localized: listed})
-	return err
-}
-
-// findImages returns all containers' images anywhere in the objects, sorted.
-func findImages(objects []*unstructured.Unstructured) []string {
-	var found []string
-	var visit func(value any)
-	visit = func(value any) {
-		switch value := value.(type) {
-		case map[string]any:
-			for key, inner := range value {
-				if slices.Contains([]string{"containers", "initContainers", "ephemeralContainers"}, key) {
-					found = append(found, containerImages(inner)...)
-				}
-				visit(inner)
-			}
-		case []any:
-			for _, inner := range value {
-				visit(inner)
-			}
-		}
-	}
-	for _, object := range objects {
-		visit(object.Object)
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
-func containerImages(containers any) (images []string) {
-	list, _ := containers.([]any)
-	for _, c := range list {
-		container, _ := c.(map[string]any)
-		if image, _ := container["image"].(string); image != "" {
-			images = append(images, image)
-		}
-	}
-	return images
+	return images.Rewrite(copies, images.Rewriting{Localized: listed})
 }
