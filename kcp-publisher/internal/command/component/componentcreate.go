@@ -212,7 +212,7 @@ func (f *createFlags) assemble(
 		return nil, row, cli.Usage(fmt.Errorf("--sign %s: %w", f.key, err))
 	}
 	row.Signed = f.signature
-	return c, row, c.Sign(f.signature, key)
+	return c, row, c.Sign(f.signature, key, checked.Objects)
 }
 
 // capabilities returns the cluster capabilities for rendering: the usual ones, changed by --kube-version and extended

@@ -220,7 +220,7 @@ func TestImagesBecomeResourcesWithNamesAndTags(t *testing.T) {
 		made.Descriptor.Resources[1].Digest.Value != strings.TrimPrefix(pin, "@sha256:") {
 		t.Errorf("got resources %+v, want an extra identity and the pinned digest", made.Descriptor.Resources)
 	}
-	if unpinned := made.UnpinnedImages(); len(unpinned) != 3 || made.Sign("release", nil) == nil {
+	if unpinned := made.UnpinnedImages(); len(unpinned) != 3 || made.Sign("release", nil, nil) == nil {
 		t.Errorf("unpinned images %v are signed", unpinned)
 	}
 }

@@ -77,6 +77,24 @@ func (c *Component) UnpinnedImages() (images []string) {
 	return images
 }
 
+// ignoredImages returns the images that agents ignore if they require a signature. It omits images that have a digest
+// in the objects, because agents use this digest.
+func (c *Component) ignoredImages(objects []*unstructured.Unstructured) (ignored []string, err error) {
+	used, err := usedImages(objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range c.Descriptor.Resources {
+		image := r.Access.ImageReference
+		alone := component.Component{Descriptor: ocm.Descriptor{Resources: []ocm.Resource{r}}}
+		if r.IsImage() && len(component.Images([]component.Component{alone}, true)) == 0 &&
+			!(strings.Contains(image, "@") && slices.Contains(used, image)) {
+			ignored = append(ignored, image)
+		}
+	}
+	return ignored, nil
+}
+
 // PreferPinned returns the images without duplicates, sorted. It omits an image without a digest if the list also
 // contains the same name and tag with a digest. Otherwise, agents would use the image without its digest.
 func PreferPinned(images []string) []string {

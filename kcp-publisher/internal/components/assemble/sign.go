@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
@@ -35,15 +37,26 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 }
 
 // Sign adds a signature with the given name, as `ocm sign componentversions` does. The signature covers all fields
-// except locations.
+// except locations. Sign returns an error if agents would use an image in the objects without its digest.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
-func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
+func (c *Component) Sign(name string, key *rsa.PrivateKey, objects []*unstructured.Unstructured) error {
 	if unpinned := c.UnpinnedImages(); len(unpinned) > 0 {
 		return fmt.Errorf(
 			"a signature must cover all images, but the digests of some are unknown: write %s as "+
 				"NAME:TAG@sha256:DIGEST",
 			strings.Join(unpinned, ", "),
+		)
+	}
+	ignored, err := c.ignoredImages(objects)
+	if err != nil {
+		return err
+	}
+	if len(ignored) > 0 {
+		return fmt.Errorf(
+			"agents ignore the digest of %s in a signed component, because the tag is not a version such as 1.2.3: use "+
+				"a version as the image's tag, or write the image as NAME:TAG@sha256:DIGEST in the content",
+			strings.Join(ignored, ", "),
 		)
 	}
 	const hash = "SHA-256"
