@@ -105,7 +105,7 @@ func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		needs, err := g.listNeeds(ctx, runtime, base, false)
+		needs, err := g.listNeeds(ctx, target{runtime: runtime, isBase: true}, base)
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
@@ -123,7 +123,7 @@ func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 		return err
 	}
 	g.recordModules(newest)
-	needs, err := g.listNeeds(ctx, runtime, newest, true)
+	needs, err := g.listNeeds(ctx, target{runtime: runtime}, newest)
 	if err != nil {
 		return err
 	}
@@ -192,19 +192,26 @@ func (g *gatherer) readVerified(
 	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
+// target identifies the bundle whose blobs are listed: a runtime's newest bundle, or the bundle that the runtime has
+// applied, which is the base of an incremental export.
+type target struct {
+	runtime string
+	isBase  bool
+}
+
 // listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders modules only
 // for the newest bundle, because earlier bundles' content may have been deleted from the registry.
-func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
-	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
+func (g *gatherer) listNeeds(ctx context.Context, t target, b publishedBundle) ([]blobNeed, error) {
+	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(t.runtime))
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
+	name := fmt.Sprintf("%s, sequence %d", t.runtime, b.Statement.Predicate.Sequence)
 	own := blobNeed{
-		runtime:    runtime,
+		runtime:    t.runtime,
 		kind:       KindBundle,
 		name:       name,
-		repository: bundle.DesiredRepository(runtime),
+		repository: bundle.DesiredRepository(t.runtime),
 		item:       airgap.InMemory(b.manifest),
 	}
 	needs := []blobNeed{own}
@@ -213,34 +220,34 @@ func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBun
 		needs = append(needs, own)
 	}
 	for _, m := range b.State.All() {
-		if needs, err = g.addModule(ctx, needs, runtime, m, true); err != nil {
+		if needs, err = g.addModule(ctx, needs, t, m, true); err != nil {
 			return nil, err
 		}
 	}
 	// If the root of trust has release keys, the agent requires each offered module's release documents.
 	for _, m := range b.State.Offers {
-		if needs, err = g.addModule(ctx, needs, runtime, m, g.Offers); err != nil {
+		if needs, err = g.addModule(ctx, needs, t, m, g.Offers); err != nil {
 			return nil, err
 		}
 	}
-	if g.Images && g.Rendering != nil && newest {
-		if needs, err = g.addRendered(ctx, needs, runtime, b); err != nil {
+	if g.Images && g.Rendering != nil && !t.isBase {
+		if needs, err = g.addRendered(ctx, needs, t.runtime, b); err != nil {
 			return nil, err
 		}
 	}
 	if agent := b.State.Settings.Agent; g.Images && agent != "" {
-		return g.addImage(ctx, needs, runtime, agent, true)
+		return g.addImage(ctx, needs, t, agent, true)
 	}
 	return needs, nil
 }
 
 // addModule adds a module's blobs. If whole is false, it adds only the documents that prove the module's release.
 func (g *gatherer) addModule(
-	ctx context.Context, needs []blobNeed, runtime string, m bundle.Manifest, whole bool,
+	ctx context.Context, needs []blobNeed, t target, m bundle.Manifest, whole bool,
 ) ([]blobNeed, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Evidence() {
-		blobs, err := g.withHolder(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
+		blobs, err := g.withHolder(ctx, t.runtime, KindRelease, m.Module+" "+m.Version, c)
 		if err != nil {
 			return nil, wrapped(err)
 		}
@@ -250,7 +257,7 @@ func (g *gatherer) addModule(
 		return needs, nil
 	}
 	for _, c := range m.Content {
-		blobs, err := g.withHolder(ctx, runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
+		blobs, err := g.withHolder(ctx, t.runtime, KindContent, fmt.Sprintf("%s %s, %s", m.Module, m.Version, c.Name), c)
 		if err != nil {
 			return nil, wrapped(err)
 		}
@@ -261,7 +268,7 @@ func (g *gatherer) addModule(
 	}
 	for _, reference := range m.Spec.LocalizedImages {
 		var err error
-		if needs, err = g.addImage(ctx, needs, runtime, reference, false); err != nil {
+		if needs, err = g.addImage(ctx, needs, t, reference, false); err != nil {
 			return nil, wrapped(err)
 		}
 	}
@@ -270,15 +277,24 @@ func (g *gatherer) addModule(
 
 // addImage adds an image's blobs. The parameter configured is true if an operator configured the image, and false if a
 // module uses the image.
+//
+// For a base, addImage adds only images with a known digest, because a tag can refer to another image than when the
+// runtime pulled it. It skips deleted images, because the newest bundle might not use them.
 func (g *gatherer) addImage(
-	ctx context.Context, needs []blobNeed, runtime, reference string, configured bool,
+	ctx context.Context, needs []blobNeed, t target, reference string, configured bool,
 ) ([]blobNeed, error) {
+	if t.isBase && !isPinned(reference) {
+		return needs, nil
+	}
 	found, err := g.images.find(ctx, reference, configured)
+	if t.isBase && errors.Is(store.NotFound(err), store.ErrNotFound) {
+		return needs, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", reference, err)
 	}
 	for _, n := range found.needs {
-		n.runtime = runtime
+		n.runtime = t.runtime
 		needs = append(needs, n)
 	}
 	return needs, nil

@@ -106,6 +106,16 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	return found, nil
 }
 
+// isPinned reports whether an image reference has a digest.
+func isPinned(text string) bool {
+	named, err := reference.ParseNormalizedNamed(text)
+	if err != nil {
+		return false
+	}
+	_, pinned := named.(reference.Digested)
+	return pinned
+}
+
 // filterPlatforms returns a copy of an image index with only the selected platforms.
 func filterPlatforms(
 	ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform,

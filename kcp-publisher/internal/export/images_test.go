@@ -90,6 +90,31 @@ func TestReferencesWithTheSameTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
+// A tag does not identify the image that the runtime pulled, so only images with a digest are left out.
+func TestIncrementalExportContainsMovedTags(t *testing.T) {
+	const platform = "linux/amd64"
+	f := newFleet(t)
+	pinned, pinnedLayers := f.image("lab/pinned:1", platform)
+	f.image("lab/keda:1", platform)
+	gone := f.host + "/lab/gone:1@" + digest.FromString("gone").String()
+	references := []string{f.host + "/lab/keda:1", f.host + "/lab/pinned:1@" + pinned.Descriptor.Digest.String()}
+	first := f.publish("berlin", f.module("keda", 10, append(references, gone)...))
+	f.publish("berlin", f.module("keda", 10, references...))
+	moved, layers := f.image("lab/keda:1", platform)
+	options := f.options("berlin")
+	options.Images, options.Since = true, map[string]digest.Digest{"berlin": first}
+	parcel := f.gather(options)
+	f.written(parcel)
+	for d, want := range map[digest.Digest]bool{
+		moved.Descriptor.Digest: true, layers[platform]: true,
+		pinned.Descriptor.Digest: false, pinnedLayers[platform]: false,
+	} {
+		if got := parcel.holds(d); got != want {
+			t.Errorf("blob %s: got %v, want %v", d, got, want)
+		}
+	}
+}
+
 // The test exports two runtimes, then one of them, and then both again. The third export must not reuse the first
 // list, because an import would refuse that list as older than the second.
 func TestExportDoesNotReuseOlderImageList(t *testing.T) {

@@ -80,7 +80,7 @@ func (g *gatherer) addRendered(
 						"modules list", m.Module, err)
 		}
 		for _, text := range unlistedImages(used, m.Spec.LocalizedImages) {
-			if needs, err = g.addImage(ctx, needs, runtime, text, false); err != nil {
+			if needs, err = g.addImage(ctx, needs, target{runtime: runtime}, text, false); err != nil {
 				return nil,
 					fmt.Errorf(
 						"module %s: its objects use an image that it does not list: %w; --renderer=none exports only the images that "+
