@@ -15,7 +15,7 @@ import (
 //
 // Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
 type helpers struct {
-	// ByHost maps hosts to credential helpers. Store is the helper for all other hosts.
+	// ByHost maps server addresses to credential helpers. Store is the helper for all other hosts.
 	ByHost map[string]string `json:"credHelpers"`
 	Store  string            `json:"credsStore"`
 }
@@ -58,8 +58,10 @@ func storedCredentials(dockerConfig []byte, login LoginFunc) (auth.CredentialFun
 
 // credential runs the login or the credential helper of a host.
 func (h helpers) credential(ctx context.Context, host string, login LoginFunc) (auth.Credential, time.Time, error) {
-	if helper := h.ByHost[host]; helper != "" {
-		found, err := runHelper(ctx, helper, host, helperTimeout)
+	// For Docker Hub, docker login stores credentials under an address that differs from the host.
+	server := credentials.ServerAddressFromHostname(host)
+	if helper := h.ByHost[server]; helper != "" {
+		found, err := runHelper(ctx, helper, server, helperTimeout)
 		return found, time.Time{}, err
 	}
 	if login != nil {
@@ -78,6 +80,6 @@ func (h helpers) credential(ctx context.Context, host string, login LoginFunc) (
 	if _, err := exec.LookPath(helperPrefix + h.Store); err != nil {
 		return auth.EmptyCredential, time.Time{}, nil
 	}
-	found, err := runHelper(ctx, h.Store, host, helperTimeout)
+	found, err := runHelper(ctx, h.Store, server, helperTimeout)
 	return found, time.Time{}, err
 }

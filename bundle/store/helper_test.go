@@ -46,6 +46,13 @@ func TestCredentialsComeFromTheFileOrItsHelpers(t *testing.T) {
 		"credentials from the host's helper": {
 			`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", "",
 		},
+		"default helper for Docker Hub": {
+			`{"credsStore":"there"}`, "registry-1.docker.io", "for https://index.docker.io/v1/", "",
+		},
+		"Docker Hub's helper": {
+			`{"credHelpers":{"https://index.docker.io/v1/":"there"}}`, "registry-1.docker.io",
+			"for https://index.docker.io/v1/", "",
+		},
 		"helper for another host":             {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
 		"credentials from the default helper": {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
 		"missing default helper":              {`{"credsStore":"desktop"}`, "h.example", "", ""},
