@@ -34,13 +34,19 @@ func (t Trust) IsReassigned() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// ownerAfter returns the runtime's owner once the runtime accepts the statement. A statement changes the owner only if
-// it is addressed to the agent's key.
-func (t Trust) ownerAfter(p Predicate) trust.Kyma {
+// ownerAfter returns the runtime's owner once the runtime accepts the statement, and the expiry of the newest token that
+// assigned the runtime. A statement changes the owner only if it is addressed to the agent's key. Only a statement from
+// the Kyma in the bootstrap Secret uses the token in that Secret: another Kyma's statement does not prove that the
+// control plane has received the agent's enrollment with this token.
+func (t Trust) ownerAfter(p Predicate) (owner trust.Kyma, tokenExpires int64) {
+	owner, tokenExpires = t.Last.Kyma, t.Last.TokenExpires
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
-		return t.Last.Kyma
+		return owner, tokenExpires
 	}
-	return *p.Kyma
+	if isSameName(*p.Kyma, t.Assigned.Kyma) {
+		tokenExpires = max(tokenExpires, t.Assigned.TokenExpires)
+	}
+	return *p.Kyma, tokenExpires
 }
 
 // checkKyma returns a refusal if the statement is for a Kyma that does not own the runtime. If the runtime has no owner

@@ -76,10 +76,53 @@ func TestAgentAcceptsOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 		"statement of a publisher before 0.1.0": {"mine", nil, trust.Kyma{}},
 	} {
 		pinned := Trust{KeyThumbprint: "mine", Assigned: Assigned{TokenExpires: 4}}
-		got := pinned.ownerAfter(Predicate{Kyma: c.kyma, Audience: Audience{KeyThumbprint: c.thumbprint}})
+		got, _ := pinned.ownerAfter(Predicate{Kyma: c.kyma, Audience: Audience{KeyThumbprint: c.thumbprint}})
 		if got != c.want {
 			t.Errorf("%s: got owner %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+func TestOnlyBundleOfAssignedKymaUsesTheToken(t *testing.T) {
+	former := trust.Kyma{Namespace: "kcp-system", Name: "former", UID: "u1"}
+	next := trust.Kyma{Namespace: "kcp-system", Name: "next", UID: "u2"}
+	const mine, earlier, newer = "mine", 10, 11
+	for name, c := range map[string]struct {
+		last       Accepted
+		from       trust.Kyma
+		lists      []trust.Kyma
+		thumbprint string
+		used       bool
+	}{
+		"bundle of another Kyma that lists the assigned Kyma": {
+			from: next, lists: []trust.Kyma{former}, thumbprint: mine,
+		},
+		"bundle of the assigned Kyma before its enrollment": {
+			last: Accepted{Kyma: next, TokenExpires: earlier}, from: former,
+		},
+		"bundle of the assigned Kyma for the agent's key": {
+			last: Accepted{Kyma: next, TokenExpires: earlier}, from: former, thumbprint: mine, used: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			a.trust.KeyThumbprint, a.trust.Last = mine, c.last
+			a.trust.Assigned = Assigned{trust.Kyma{Namespace: former.Namespace, Name: former.Name}, newer}
+			a.predicate(func(p *Predicate) {
+				p.Kyma, p.FormerKymas, p.Audience.KeyThumbprint = &c.from, c.lists, c.thumbprint
+			})
+			verified, err := a.verify(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.trust.Last = verified.Accepted
+			if got := a.trust.IsReassigned(); got == c.used {
+				t.Errorf("got reassigned %t, want %t", got, !c.used)
+			}
+			if got := a.trust.Owner(); !got.SameName(former) {
+				t.Errorf("got owner %v, want %v", got, former)
+			}
+		})
 	}
 }
 

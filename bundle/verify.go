@@ -80,8 +80,8 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	verified.Accepted = Accepted{
 		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest, Statement: by.statement,
 		NewestTime: latestTime(trust.Last.NewestTime, p.IssuedAt),
-		Kyma:       trust.ownerAfter(p), TokenExpires: max(trust.Last.TokenExpires, trust.Assigned.TokenExpires),
 	}
+	verified.Accepted.Kyma, verified.Accepted.TokenExpires = trust.ownerAfter(p)
 	return verified, nil
 }
 
