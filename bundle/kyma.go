@@ -19,13 +19,14 @@ func (p Predicate) Owner() trust.Kyma {
 }
 
 // Owner returns the Kyma whose bundles the runtime accepts, or the zero value if the runtime has no owner. The owner is
-// the Kyma in the bootstrap Secret if the token in that Secret is newer than the last accepted bundle's token.
-// Otherwise, the owner is the last accepted bundle's Kyma.
+// the Kyma in the bootstrap Secret if the token in that Secret is newer than the last accepted bundle's token, or if
+// the root of trust has a newer epoch than this bundle. Otherwise, the owner is the last accepted bundle's Kyma.
 func (t Trust) Owner() trust.Kyma {
-	if t.Last.Kyma.IsZero() || t.IsReassigned() {
+	last := t.lastInEpoch()
+	if last.Kyma.IsZero() || t.IsReassigned() {
 		return t.Assigned.Kyma
 	}
-	return t.Last.Kyma
+	return last.Kyma
 }
 
 // IsReassigned reports whether an operator assigned the runtime again, with a new bootstrap Secret, after the runtime
@@ -34,12 +35,12 @@ func (t Trust) IsReassigned() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// ownerAfter returns the runtime's owner once the runtime accepts the statement, and the expiry of the newest token that
-// assigned the runtime. A statement changes the owner only if it is addressed to the agent's key. Only a statement from
-// the Kyma in the bootstrap Secret uses the token in that Secret: another Kyma's statement does not prove that the
+// ownerAfter returns the runtime's owner once the runtime accepts the statement, and the expiry of the newest token
+// that assigned the runtime. A statement changes the owner only if it is addressed to the agent's key. Only a statement
+// from the Kyma in the bootstrap Secret uses the token in that Secret: another Kyma's statement does not prove that the
 // control plane has received the agent's enrollment with this token.
 func (t Trust) ownerAfter(p Predicate) (owner trust.Kyma, tokenExpires int64) {
-	owner, tokenExpires = t.Last.Kyma, t.Last.TokenExpires
+	owner, tokenExpires = t.lastInEpoch().Kyma, t.Last.TokenExpires
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
 		return owner, tokenExpires
 	}

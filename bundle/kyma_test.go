@@ -126,6 +126,52 @@ func TestOnlyBundleOfAssignedKymaUsesTheToken(t *testing.T) {
 	}
 }
 
+func TestNewEpochDiscardsOwnerFromStolenKey(t *testing.T) {
+	kyma := func(name string) trust.Kyma { return trust.Kyma{Namespace: "kcp-system", Name: name, UID: name} }
+	const mine, token = "mine", 10
+	for name, c := range map[string]struct {
+		last, from trust.Kyma
+		lists      []trust.Kyma
+		epoch      int64
+		want       refusal.Reason
+	}{
+		"bundle of the assigned Kyma": {last: kyma("evil"), from: kyma("real"), epoch: 2},
+		"bundle of a third Kyma": {
+			last: kyma("evil"), from: kyma("third"), epoch: 2, want: refusal.WrongKyma,
+		},
+		"bundle of the thief's Kyma": {
+			last: kyma("evil"), from: kyma("evil"), epoch: 2, want: refusal.WrongKyma,
+		},
+		"bundle of a Kyma after a move": {
+			last: kyma("next"), from: kyma("next"), lists: []trust.Kyma{kyma("real")}, epoch: 2,
+		},
+		"move together with the new epoch": {
+			last: kyma("real"), from: kyma("next"), lists: []trust.Kyma{kyma("real")}, epoch: 2,
+		},
+		"bundle of the assigned Kyma in the same epoch": {
+			last: kyma("evil"), from: kyma("real"), epoch: 1, want: refusal.WrongKyma,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAttempt(t)
+			a.trust.KeyThumbprint, a.trust.Root.Epoch = mine, c.epoch
+			a.trust.Assigned = Assigned{trust.Kyma{Namespace: "kcp-system", Name: "real"}, token}
+			a.trust.Last = Accepted{Epoch: 1, Sequence: 99, Kyma: c.last, TokenExpires: token}
+			if got := a.trust.Owner(); c.epoch > 1 && got != a.trust.Assigned.Kyma {
+				t.Errorf("got owner %v before the bundle, want %v", got, a.trust.Assigned.Kyma)
+			}
+			a.predicate(func(p *Predicate) {
+				p.Kyma, p.FormerKymas, p.Audience.KeyThumbprint, p.Epoch = &c.from, c.lists, mine, c.epoch
+			})
+			verified, err := a.verify(t)
+			trusttest.WantReason(t, err, c.want)
+			if err == nil && verified.Accepted.Kyma != c.from {
+				t.Errorf("got owner %v, want %v", verified.Accepted.Kyma, c.from)
+			}
+		})
+	}
+}
+
 func TestReportFromAnotherKymaOrClusterIsRefused(t *testing.T) {
 	mine := trusttest.NewSigner(t)
 	public := trusttest.PublicKey(t, mine)

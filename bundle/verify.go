@@ -55,10 +55,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 		Config: manifest.Config, Catalog: manifest.Layers[0],
 	}
 	p := statement.Predicate
-	last := trust.Last
-	if last.Epoch < trust.Root.Epoch {
-		last.Sequence, last.Digest, last.Statement = 0, "", ""
-	}
+	last := trust.lastInEpoch()
 	// If the runtime's clock were behind, an expired bundle could pass. Use the latest signed time if it is ahead of
 	// the clock.
 	clock := latestTime(now, trust.Last.NewestTime)

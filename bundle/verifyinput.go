@@ -35,6 +35,17 @@ type Trust struct {
 	Installed map[string]string
 }
 
+// lastInEpoch returns the last accepted bundle. If the root of trust has a newer epoch, lastInEpoch omits the bundle's
+// position and Kyma. An operator starts a new epoch after a thief signed bundles with a publisher key. Such a bundle
+// can contain a high sequence or name another Kyma as the owner.
+func (t Trust) lastInEpoch() Accepted {
+	last := t.Last
+	if last.Epoch < t.Root.Epoch {
+		last.Sequence, last.Digest, last.Statement, last.Kyma = 0, "", "", trust.Kyma{}
+	}
+	return last
+}
+
 // Accepted is the last accepted bundle. The zero value means that no bundle was accepted.
 type Accepted struct {
 	Epoch    int64         `json:"epoch"`
