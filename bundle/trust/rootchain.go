@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -42,6 +43,17 @@ func (r Root) Next(data []byte) (Root, error) {
 				ShortThumbprint(r.Revoked[lost]))
 	}
 	return next, nil
+}
+
+// IsSuccessor reports whether next is r itself, or can be a later version of r: the root keys in r signed it, and it
+// has the same fleet and no lower epoch. Unlike Next, IsSuccessor allows skipped versions. It returns false if root
+// keys were replaced in a skipped version.
+func (r Root) IsSuccessor(next Root) bool {
+	if next.Version <= r.Version {
+		return bytes.Equal(r.Raw, next.Raw)
+	}
+	return next.Epoch >= r.Epoch && next.Fleet == r.Fleet &&
+		r.parsed.VerifyDelegate(RoleRoot, next.parsed) == nil
 }
 
 // NewestRoot returns the newer of two roots of trust: the latest version from the registry (followed) or the version in

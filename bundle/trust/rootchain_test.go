@@ -126,3 +126,37 @@ func TestNewestRootComparesEpochBeforeVersion(t *testing.T) {
 		}
 	}
 }
+
+func TestSuccessorIsSignedByTheRootKeys(t *testing.T) {
+	m := trusttest.NewRootFixture(t)
+	first := m.First()
+	parse := func(data []byte) trust.Root {
+		root, err := trust.ParseRoot(data)
+		m.Must(err)
+		return root
+	}
+	second := parse(m.After(first, trusttest.NoChange, m.Keys...))
+	third := parse(m.After(second, trusttest.NoChange, m.Keys...))
+	foreign := trusttest.NewRootFixture(t)
+	other := foreign.First()
+	for name, c := range map[string]struct {
+		root, next trust.Root
+		want       bool
+	}{
+		"same version":                {first, first, true},
+		"next version":                {first, second, true},
+		"skipped version":             {first, third, true},
+		"earlier version":             {second, first, false},
+		"same version of other keys":  {first, other, false},
+		"later version of other keys": {first, parse(foreign.After(other, trusttest.NoChange, foreign.Keys...)), false},
+		"another fleet": {
+			first,
+			parse(m.After(first, func(d *trust.RootDraft) { d.Fields()["fleet"] = "fleet-b" }, m.Keys...)), false,
+		},
+		"higher epoch": {first, parse(m.After(first, func(d *trust.RootDraft) { d.SetEpoch(2) }, m.Keys...)), true},
+	} {
+		if got := c.root.IsSuccessor(c.next); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // place is a location whose registry can be unavailable.
@@ -220,4 +222,32 @@ func TestAgentIgnoresLocationFromFormerControlPlane(t *testing.T) {
 	m.pushTo(m.before)
 	m.pull(true, m.before)
 	require.Zero(t, m.after.reads, "the agent read the former control plane's location")
+}
+
+func TestAgentRefusesOlderBundleAfterMoveInFleet(t *testing.T) {
+	for name, isRotated := range map[string]bool{"unchanged root of trust": false, "newer root of trust": true} {
+		t.Run(name, func(t *testing.T) {
+			m := newMoving(t)
+			m.pushTo(m.before)
+			m.pull(true, m.before)
+			if isRotated {
+				m.publishRoot(func(*trust.RootDraft) {})
+			}
+			m.pushTo(m.before)
+			m.pull(true, m.before)
+
+			m.puller = m.unrestored(m.client)
+			m.puller.AllowsMove, m.puller.Trust.Assigned.TokenExpires = true, m.now.Unix()
+			require.NoError(t, m.puller.Restore(t.Context()))
+			require.Equal(t, m.root.Version, m.puller.Root().Version)
+			m.put(m.made[0])
+			_, err := m.puller.Pull(t.Context())
+			require.NotNil(t, refusal.Of(err), "the older bundle must be refused, got error %v", err)
+			require.Equal(t, refusal.Rollback, refusal.Of(err).Reason)
+			require.Nil(t, m.puller.Current())
+
+			m.put(m.made[1])
+			m.pull(true, m.before)
+		})
+	}
 }

@@ -44,7 +44,8 @@ type Options struct {
 	// Mirrors contains this cluster's mirrors. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
 	// AllowsMove is true if the bootstrap Secret allows the runtime to move to another control plane. The Puller then
-	// ignores saved state that is older than the enrollment token.
+	// ignores saved state that is older than the enrollment token. If both control planes have the same root of trust,
+	// it still refuses older bundles.
 	AllowsMove bool
 	// If Preview is true, the Puller verifies bundles without writing state.
 	Preview bool
@@ -149,6 +150,7 @@ func (p *Puller) Restore(ctx context.Context) error {
 	accepted, err := p.readAccepted(secret.Data)
 	if err == nil && p.isReplaced(accepted) {
 		p.location.current = p.ConfiguredLocation
+		p.restoreAfterMove(secret.Data, accepted)
 		return p.restoreReported(secret)
 	}
 	return errors.Join(
@@ -199,8 +201,22 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return p.openAnnounced()
 }
 
+// restoreAfterMove restores the newest root of trust and the minimum sequence if the pinned root and the saved root are
+// versions of one root of trust. The saved bundle's publisher keys can then still be valid, so a replayed bundle must
+// stay refused. The owner comes from the bootstrap Secret.
+func (p *Puller) restoreAfterMove(state map[string][]byte, accepted bundle.Accepted) {
+	saved, err := trust.ParseRoot(state[stateRoot])
+	pinned := p.Trust.Root
+	if err != nil || !pinned.IsSuccessor(saved) && !saved.IsSuccessor(pinned) {
+		return
+	}
+	p.Trust.Root, p.accepted = trust.NewestRoot(saved, pinned), accepted
+	p.accepted.Kyma, p.accepted.TokenExpires = trust.Kyma{}, 0
+}
+
 // isReplaced reports whether an operator moved the runtime to another control plane after the saved bundle was
-// accepted. The saved root of trust, location, sequences and times then belong to the previous control plane.
+// accepted. The saved location then belongs to the previous control plane. The same applies to the saved root of trust,
+// sequences and times, except if both control planes have the same root of trust (see restoreAfterMove).
 func (p *Puller) isReplaced(accepted bundle.Accepted) bool {
 	return p.AllowsMove && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
