@@ -1,5 +1,7 @@
 {{/* Refuses combinations of values that cannot work. */}}
 {{- define "kcp-publisher.checks" -}}
+{{- $fullname := include "kcp-publisher.fullname" . }}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) }}{{ fail (printf "fullnameOverride: the name %s is not valid for Services; set a name that starts with a letter and contains only lowercase letters, digits and dashes" $fullname) }}{{ end }}
 {{- if gt (int .Values.shards) 1 }}
 {{- if lt (int .Values.shards) (int .Values.replicas) }}{{ fail (printf "shards: %d is less than replicas (%d), so some replicas would have no shard; increase shards or decrease replicas" (int .Values.shards) (int .Values.replicas)) }}{{ end }}
 {{- end }}

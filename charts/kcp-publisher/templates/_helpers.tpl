@@ -12,6 +12,11 @@
 {{- end }}
 {{- end }}
 
+{{/* Name of the Service for a part of the program. The argument has the fields context and part. */}}
+{{- define "kcp-publisher.serviceName" -}}
+{{ include "kcp-publisher.fullname" .context | trunc (sub 62 (len .part) | int) | trimSuffix "-" }}-{{ .part }}
+{{- end }}
+
 {{- define "kcp-publisher.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "kcp-publisher.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
@@ -82,7 +87,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- if .Values.agents.nextRegistryCA }}{{ $args = append $args "--next-registry-ca=/etc/kcp-publisher/config/next-ca.crt" }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
 {{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--set=component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
-{{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}
+{{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s:443" .Release.Namespace (include "kcp-publisher.serviceName" (dict "context" . "part" "webhook"))) }}{{ end }}
 {{- with .Values.notifications }}
 {{- if .receiver.enabled }}{{ $args = concat $args (list "--receiver-bind-address=:8083" "--receiver-token=/etc/kcp-publisher/receiver/token") }}{{ end }}
 {{- if .agents.enabled }}
@@ -194,7 +199,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.uiName" -}}
-{{ include "kcp-publisher.fullname" . | trunc 60 | trimSuffix "-" }}-ui
+{{ include "kcp-publisher.serviceName" (dict "context" . "part" "ui") }}
 {{- end }}
 
 {{- define "kcp-publisher.uiServiceAccountName" -}}
