@@ -111,8 +111,9 @@ func (p *Puller) openAnnounced() error {
 // error is a *refusal.Error, or an error from reading the registry.
 //
 // If the current location has no newer bundle, Pull also reads the announced and the configured location. It switches
-// to a location with a newer bundle. If the current location cannot be read, it switches to a location that can be
-// read.
+// to a location with a newer bundle. If the current location cannot be read, it switches to the announced location if
+// that can be read. It switches to the configured location only for a newer bundle, because the host of a former
+// registry can serve a copy of the last accepted bundle.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pullCurrent(ctx)
 	if changed || ctx.Err() != nil {
@@ -150,7 +151,7 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 	used, refused := p.location.current, slices.Clone(p.refused)
 	p.location.current = other
 	changed, err := p.pullCurrent(limited)
-	if err == nil && (changed || failed) {
+	if err == nil && (changed || failed && other.String() != p.ConfiguredLocation.String()) {
 		if !changed {
 			// If the bundle changed, pullCurrent has already saved the location.
 			err = p.Save(ctx)

@@ -251,3 +251,13 @@ func TestAgentRefusesOlderBundleAfterMoveInFleet(t *testing.T) {
 		})
 	}
 }
+
+func TestFormerRegistryCannotTakeAgentsBack(t *testing.T) {
+	m := newMoved(t)
+	m.put(m.made[len(m.made)-1]) // the former registry has a copy of the newest bundle
+	m.after.down = true
+	changed, err := m.puller.Pull(t.Context())
+	require.Error(t, err)
+	require.False(t, changed)
+	require.Equal(t, m.after.name, m.puller.Location().String())
+}
