@@ -41,8 +41,8 @@ func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 // CollectPending returns the pending removals of a Kyma's modules, with the earlier decisions in the Kyma's status.
 // compared is the start time of the last comparison with Git that found the newest commit completely applied, or zero.
 //
-// After a restore of the control plane, a decision that is older than the runtime's newest bundle does not count, because
-// that bundle contains the module: the removal was withdrawn after the backup.
+// After a restore of the control plane, a decision that is older than the runtime's newest bundle does not count. That
+// bundle contains the module, so the removal was withdrawn after the backup.
 func CollectPending(kyma *v1beta2.Kyma, removing NewRemovals, compared time.Time) (all []removal.PendingRemoval) {
 	for _, module := range removing.Modules {
 		p := removal.PendingRemoval{

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// A removal was allowed and waited for its rollout when the control plane was saved. It was withdrawn afterwards, so the
+// A backup contains an allowed removal that waits for its rollout. The removal was withdrawn after the backup, so the
 // runtime's newest bundle contains the module.
 func TestDecisionFromBackupDoesNotAllowARemoval(t *testing.T) {
 	decided := func(decision v1beta2.RemovalDecision, at time.Time) *v1beta2.Kyma {

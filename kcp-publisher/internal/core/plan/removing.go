@@ -143,8 +143,8 @@ func (a Adoption) isRestored(r Runtime) bool {
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. It returns false in two cases:
-//   - The last bundle contains the module and was built for the same request. The module was in the control plane's Kyma,
-//     and the publisher used that Kyma's spec until an operator removed the label v1beta2.LabelSync.
+//   - The last bundle contains the module and was built for the same request. The module was in the control plane's
+//     Kyma, and the publisher used that Kyma's spec until an operator removed the label v1beta2.LabelSync.
 //   - The control plane was restored from a backup and the last bundle does not contain the module, because the module
 //     may have been mandatory. While the removal waits for approval, later calls return the same result.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {

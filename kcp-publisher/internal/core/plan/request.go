@@ -176,8 +176,8 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// removedModules returns the modules that the runtime reports as installed and that the Kyma does not request, and their
-// installed versions.
+// removedModules returns the modules that the runtime reports as installed and that the Kyma does not request. It also
+// returns their installed versions.
 func removedModules(
 	requested v1beta2.KymaSpec, report *bundle.AcceptedReport,
 ) (all []v1beta2.Module, versions map[string]string) {

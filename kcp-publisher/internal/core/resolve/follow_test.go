@@ -129,8 +129,7 @@ func TestRemovedModuleIsNotDowngraded(t *testing.T) {
 	}
 }
 
-// The control plane was restored from a backup in which a rollout was rolled back. A later rollout installed the version
-// again.
+// A backup contains a rollout that was rolled back. After the backup, another rollout installed the version again.
 func TestRollbackFromBackupIsNotRepeated(t *testing.T) {
 	track := rollout.Track{Module: "keda", Channel: "regular"}
 	for name, c := range map[string]struct {
