@@ -78,6 +78,8 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 			all = append(all, t)
 			if t.Err == nil || refused != nil {
 				f.markHandled(waiting[n])
+			} else {
+				f.retry(waiting[n]) // an earlier scan can have postponed the file
 			}
 		}
 		if !progress || len(later) == 0 || ctx.Err() != nil {
@@ -173,5 +175,12 @@ func (f *Folder) markHandled(paths []string) {
 	}
 	for _, path := range paths {
 		f.handled[path] = f.seen[path]
+	}
+}
+
+// retry makes the next scan import the files again.
+func (f *Folder) retry(paths []string) {
+	for _, path := range paths {
+		delete(f.handled, path)
 	}
 }

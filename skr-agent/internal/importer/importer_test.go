@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -409,6 +410,36 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		}
 	}
 	whole(t, i, "keda", "nats", "istio")
+}
+
+func TestPostponedFileIsRetriedAfterAnError(t *testing.T) {
+	s := newSender(t)
+	blocked := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(blocked, nil, 0o600))
+	working, failing := s.importer(filepath.Join(t.TempDir(), "target")), s.importer(filepath.Join(blocked, "target"))
+	folder := &Folder{Dir: t.TempDir()}
+	drop := func(name, from string) {
+		data, err := os.ReadFile(from)
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(folder.Dir, name), data, 0o600))
+	}
+	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats")
+	drop("second.tar", second)
+	for n, step := range []struct {
+		importer Importer
+		want     int
+	}{{working, 0}, {working, 0}, {working, 0}, {failing, 0}, {working, 2}} {
+		if n == 2 {
+			drop("first.tar", first)
+		}
+		taken, err := folder.Import(t.Context(), step.importer)
+		must(t, err)
+		taken = slices.DeleteFunc(taken, func(r FileResult) bool { return r.Err != nil })
+		if len(taken) != step.want {
+			t.Errorf("scan %d: got %d imported files, want %d", n, len(taken), step.want)
+		}
+	}
+	whole(t, working, "keda", "nats")
 }
 
 // A client that can write to the folder can create files with any number of different names.

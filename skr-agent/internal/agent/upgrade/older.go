@@ -24,17 +24,8 @@ type Target struct {
 // returns "" if the agent accepts the image. Without this check, an attacker could downgrade the agent with an older
 // bundle's settings.
 func (k Snapshot) downgradeReason(w Target) string {
-	if w.Image == "" || bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.TemplateImage) ||
-		w.AllowsRollback(k.TemplateImage, w.Image) {
-		return ""
-	}
-	because := ""
-	switch release, running := bundle.ImageRelease(w.Image), bundle.ReleaseVersion(w.AgentVersion); {
-	case bundle.IsOlder(release, running):
-		because = fmt.Sprintf("release %s is older than the running release %s", release, running)
-	case slices.Contains(k.listFormer(), bundle.ImageDigest(w.Image)):
-		because = "a later image replaced it"
-	default:
+	because := k.olderReason(w)
+	if because == "" || w.AllowsRollback(k.TemplateImage, w.Image) {
 		return ""
 	}
 	return fmt.Sprintf(
@@ -45,6 +36,19 @@ func (k Snapshot) downgradeReason(w Target) string {
 		because,
 		bundle.ImageDigest(k.TemplateImage),
 	)
+}
+
+// olderReason returns the reason why the bundle's image counts as older than the current image, or "".
+func (k Snapshot) olderReason(w Target) string {
+	switch release, running := bundle.ImageRelease(w.Image), bundle.ReleaseVersion(w.AgentVersion); {
+	case w.Image == "", bundle.ImageDigest(w.Image) == bundle.ImageDigest(k.TemplateImage):
+		return ""
+	case bundle.IsOlder(release, running):
+		return fmt.Sprintf("release %s is older than the running release %s", release, running)
+	case slices.Contains(k.listFormer(), bundle.ImageDigest(w.Image)):
+		return "a later image replaced it"
+	}
+	return ""
 }
 
 func (k Snapshot) listFormer() []string {

@@ -126,6 +126,17 @@ func TestReplacedAgentImagesAreRecorded(t *testing.T) {
 	if to("a"); k.TemplateImage != "c" {
 		t.Fatalf("got %+v, want image c because a was replaced", k)
 	}
+	always := func(_, _ string) bool { return true }
+	s = onReconciled(k, Target{Image: "a", AllowsRollback: always}, Trial) // an allowed rollback
+	k = Snapshot{State: s.State, RunningImage: s.TemplateImage}
+	k.ProvenImage = k.TemplateImage
+	if k.TemplateImage != "a" || k.FormerDigests != "" {
+		t.Fatalf("got %+v after an allowed rollback, want image a and no former image", k)
+	}
+	if to("c"); k.TemplateImage != "c" {
+		t.Fatalf("got %+v, want image c, because the rollback did not replace it", k)
+	}
+	k.ProvenImage = "c"
 	for i := range 2 * maxFormerImages {
 		to(fmt.Sprint("n", i))
 		k.ProvenImage = k.TemplateImage
