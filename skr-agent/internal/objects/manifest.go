@@ -92,7 +92,8 @@ func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error
 	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
 }
 
-// updateRemoved updates the Manifest for a module that is being removed (see updateBeforeRemoval).
+// updateRemoved updates the Manifest for a module that is being removed (see updateBeforeRemoval). It never downgrades
+// the module, because bundle.Trust.CheckVersions does not check removed modules.
 func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
@@ -100,6 +101,9 @@ func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate m
 	}
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // nothing to update before the deletion starts
+	}
+	if bundle.IsOlder(want.Spec.Version, manifest.Spec.Version) {
+		return nil
 	}
 	return s.updateBeforeRemoval(ctx, manifest, want, gate)
 }

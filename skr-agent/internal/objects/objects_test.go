@@ -371,6 +371,10 @@ func TestFrozenBundleDoesNotChangeARemovedModule(t *testing.T) {
 	w.sync(leaving)
 	require.False(t, w.get(manifest, "keda"))
 	require.Equal(t, "2.0.0", manifest.Spec.Version, "a newer version may be able to complete the removal")
+	leaving.State.Leaving = []bundle.Manifest{module("keda", "1.9.0")}
+	w.sync(leaving)
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, "2.0.0", manifest.Spec.Version, "a removal must not downgrade the module")
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }
