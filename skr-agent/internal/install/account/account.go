@@ -29,6 +29,7 @@ type Account struct {
 	manager   string // field manager in apply requests
 	discovery discovery.DiscoveryInterface
 	pods      rest.Interface // for container logs
+	last      lastKinds
 }
 
 // newUser returns a user's account, or the agent's own account if user is empty.

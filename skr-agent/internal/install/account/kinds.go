@@ -175,26 +175,3 @@ func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, rem
 	}
 	return "", nil
 }
-
-// Capabilities returns the version and kinds of the API server, which Helm charts can query.
-func (a *Account) Capabilities() (render.Capabilities, error) {
-	version, err := a.discovery.ServerVersion()
-	if err != nil {
-		return render.Capabilities{}, fmt.Errorf("read the Kubernetes version: %w", err)
-	}
-	_, lists, err := a.discovery.ServerGroupsAndResources()
-	if err != nil && len(lists) == 0 {
-		return render.Capabilities{}, fmt.Errorf("discover the resources in the cluster: %w", err)
-	}
-	// The result omits groups whose aggregated API is not available.
-	capabilities := render.Capabilities{Version: version.GitVersion}
-	for _, list := range lists {
-		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)
-		for _, r := range list.APIResources {
-			capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion+"/"+r.Kind)
-		}
-	}
-	slices.Sort(capabilities.APIVersions)
-	capabilities.APIVersions = slices.Compact(capabilities.APIVersions)
-	return capabilities, nil
-}
