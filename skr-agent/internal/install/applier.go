@@ -45,7 +45,7 @@ func (ap *applier) applyPlan(
 	a := ap.planner.accounts.Of(m)
 	var refused []error
 	if err := ap.applyShared(ctx, a, m, p); err != nil {
-		if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
+		if refused = append(refused, err); isRetriedFirst(err) {
 			return nil, "", err
 		}
 	}
@@ -80,7 +80,7 @@ func (ap *applier) applyPlan(
 		changed, err := ap.applyStage(ctx, m, known, stage, p, seen)
 		applied = append(applied, changed...)
 		if err != nil {
-			if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
+			if refused = append(refused, err); isRetriedFirst(err) {
 				return applied, "", err
 			}
 		}
@@ -95,6 +95,9 @@ func (ap *applier) applyPlan(
 	}
 	return applied, "", errors.Join(refused...)
 }
+
+// isRetriedFirst reports whether an error must be retried before other objects are applied.
+func isRetriedFirst(err error) bool { return account.IsTemporary(err) && !account.IsTransient(err) }
 
 // applyShared applies labels to shared namespaces. A namespace that the API server rejects does not block the others.
 func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1beta2.Manifest, p planning.Plan) error {
@@ -147,7 +150,7 @@ func (ap *applier) applyStage(
 			err = a.ExplainUnserved(k.GroupKind(), err)
 		}
 		if err != nil {
-			if account.IsTemporary(err) && !account.IsTransient(err) {
+			if isRetriedFirst(err) {
 				return applied, errors.Join(append(refused, account.ObjectError{Key: k, Err: err})...)
 			}
 			if account.IsTransient(err) {

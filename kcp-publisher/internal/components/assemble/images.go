@@ -87,8 +87,8 @@ func (c *Component) ignoredImages(objects []*unstructured.Unstructured) (ignored
 	for _, r := range c.Descriptor.Resources {
 		image := r.Access.ImageReference
 		alone := component.Component{Descriptor: ocm.Descriptor{Resources: []ocm.Resource{r}}}
-		if r.IsImage() && len(component.Images([]component.Component{alone}, true)) == 0 &&
-			!(strings.Contains(image, "@") && slices.Contains(used, image)) {
+		isPinned := strings.Contains(image, "@") && slices.Contains(used, image)
+		if r.IsImage() && !isPinned && len(component.Images([]component.Component{alone}, true)) == 0 {
 			ignored = append(ignored, image)
 		}
 	}

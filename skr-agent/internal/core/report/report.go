@@ -260,11 +260,29 @@ func shortDigest(d digest.Digest) string {
 	return d.String()
 }
 
+// mandatoryModules returns the mandatory modules. A Manifest's label can be outdated, so the bundle takes precedence.
+func mandatoryModules(facts Facts) map[string]bool {
+	mandatory := map[string]bool{}
+	for i := range facts.Manifests {
+		if m := &facts.Manifests[i]; m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			mandatory[m.Module()] = true
+		}
+	}
+	if facts.Bundle != nil {
+		for _, m := range facts.Bundle.State.Manifests {
+			if !m.IsMandatory() {
+				delete(mandatory, m.Module)
+			}
+		}
+	}
+	return mandatory
+}
+
 // moduleStatuses returns the module list of the Kyma's status: installed modules, modules that the control plane could
 // not resolve, and requested modules that are not in the bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
-	hidden := map[string]bool{}
+	hidden := mandatoryModules(facts)
 	for _, m := range modules(facts) {
 		found[m.Name] = v1beta2.ModuleStatus{
 			Name:        m.Name,
@@ -279,9 +297,6 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	}
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
-		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
-			hidden[m.Module()] = true
-		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
 			// A module that became unmanaged has the state Unmanaged even before its Manifest is deleted.
@@ -291,9 +306,6 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	}
 	if b := facts.Bundle; b != nil {
 		for _, m := range b.State.Manifests {
-			if !m.IsMandatory() {
-				delete(hidden, m.Module) // the Manifest's label can be outdated
-			}
 			status := found[m.Module]
 			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
 			if m.Template != "" && !status.Maintenance {
