@@ -76,7 +76,7 @@ func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).Build()
 	k := &Kymas{
 		Client: api, Events: events.NewFakeRecorder(10), Catalog: &Catalog{Changes: NewChanges()},
-		Now: func() time.Time { return noon },
+		fleet: fleetstate.New(), Now: func() time.Time { return noon },
 	}
 	must := func(err error) {
 		t.Helper()

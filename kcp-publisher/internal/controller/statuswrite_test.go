@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
@@ -63,7 +64,8 @@ func newStatusWorld(t *testing.T) *statusWorld {
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
 	w.kymas = &Kymas{
-		Client: api, Events: recorder, Catalog: &Catalog{Changes: NewChanges()}, Now: func() time.Time { return noon },
+		Client: api, Events: recorder, Catalog: &Catalog{Changes: NewChanges()}, fleet: fleetstate.New(),
+		Now: func() time.Time { return noon },
 	}
 	return w
 }

@@ -143,8 +143,8 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	}
 	w.remove("lantern")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "lantern") })
-	if n := count.take(t, "removal"); n > 120 {
-		t.Errorf("removal: got %d requests, want at most 120", n)
+	if n := count.take(t, "removal"); n > 140 {
+		t.Errorf("removal: got %d requests, want at most 140", n)
 	}
 }
 

@@ -38,33 +38,6 @@ func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	return slices.Contains(approved, approvalText(held))
 }
 
-// CollectPending returns the pending removals of a Kyma's modules, with the earlier decisions in the Kyma's status.
-// compared is the start time of the last comparison with Git that found the newest commit completely applied, or zero.
-//
-// After a restore of the control plane, a decision that is older than the runtime's newest bundle does not count. That
-// bundle contains the module, so the removal was withdrawn after the backup.
-func CollectPending(kyma *v1beta2.Kyma, removing NewRemovals, compared time.Time) (all []removal.PendingRemoval) {
-	for _, module := range removing.Modules {
-		p := removal.PendingRemoval{
-			Removal:    removal.Removal{Runtime: RuntimeID(kyma), Module: module},
-			Restored:   slices.Contains(removing.Restored, module),
-			Unrecorded: slices.Contains(removing.Unrecorded, module),
-		}
-		switch d := FindRemovalDecision(kyma, module); {
-		case d == nil, d.Published:
-		case d.Decision != v1beta2.RemovalHeld:
-			p.Approved = !p.Restored || d.Time.After(removing.NewestBundle)
-		default:
-			p.HeldReason, p.Approved = removal.Reason(d.Reason), isApproved(kyma, *d)
-			if p.HeldReason == removal.Restored && !removing.IsUnenrolled {
-				p.Restored = !compared.After(d.Time.Time)
-			}
-		}
-		all = append(all, p)
-	}
-	return all
-}
-
 // IsApprovedByCommit reports whether a Git commit approves the removal of a module. approved is the time at which the
 // commit approved it, or zero. The approval is valid for one removal only, and for at most removal.MaxWindow.
 func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Time) bool {

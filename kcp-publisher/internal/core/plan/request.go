@@ -53,6 +53,10 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	}
 	request.OmitsCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
 		kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	if request.OmitsSeedModules && !r.IsOffline && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		// The runtime's first report will contain a Kyma without modules, so the agent must not install any before.
+		request.Requested.Modules = nil
+	}
 	request.RemovedModules, request.RemovedVersions = removedModules(request.Requested, report)
 	request.Versions = minimumVersions(request.Requested, kyma.Status.Runtime, report)
 	request.RunningVersions = runningVersions(kyma.Status.Runtime, report)
@@ -159,8 +163,7 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, IsDeleting: !kyma.DeletionTimestamp.IsZero()}
 	request.IsControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	usesOwnSpec := kyma.Labels[v1beta2.LabelSync] == v1beta2.False
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && !usesOwnSpec {
+	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Requested = r.Requested.Spec
 		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported
 		// spec as the seed.
@@ -169,10 +172,6 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	}
 	spec, err := kyma.RequestedSpec()
 	request.Requested, request.Seed = spec, spec
-	if request.OmitsSeedModules && !usesOwnSpec {
-		// The runtime's first report will contain a Kyma without modules, so the agent must not install any before.
-		request.Requested.Modules = nil
-	}
 	return request, reason.With(reason.PinsInvalid, err)
 }
 

@@ -137,18 +137,6 @@ func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	}
 }
 
-// addEarlierFailure records the failure of a runtime that got the promoted version from another rollout, for example
-// before a retry. Its failure has the same effect as in the other rollout. The agent does not repeat a failed check.
-func (p *plan) addEarlierFailure(m *member, r *Runtime) {
-	if r.Version != p.spec.To || p.input.IsProven || p.isAccepted(m.wave) {
-		return
-	}
-	if reason, _ := p.findFailure(m, r); reason != "" {
-		w := &p.waves[m.wave]
-		w.failedEarlier = append(w.failedEarlier, r.ID+" ("+bundle.Bounded(reason, maxReasonBytes)+")")
-	}
-}
-
 // unprovenMessage returns a message about the wave's runtimes that failed in another rollout, and about those whose
 // checks have not passed. It returns "" if the wave has no such runtimes.
 func (w *wave) unprovenMessage() string {

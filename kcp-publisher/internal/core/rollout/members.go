@@ -156,6 +156,18 @@ func (p *plan) findFailure(m *member, r *Runtime) (reason, check string) {
 	return "", ""
 }
 
+// addEarlierFailure records the failure of a runtime that got the promoted version from another rollout, for example
+// before a retry. Its failure has the same effect as in the other rollout. The agent does not repeat a failed check.
+func (p *plan) addEarlierFailure(m *member, r *Runtime) {
+	if r.Version != p.spec.To || p.input.IsProven || p.isAccepted(m.wave) {
+		return
+	}
+	if reason, _ := p.findFailure(m, r); reason != "" {
+		w := &p.waves[m.wave]
+		w.failedEarlier = append(w.failedEarlier, r.ID+" ("+bundle.Bounded(reason, maxReasonBytes)+")")
+	}
+}
+
 func lateReason(r *Runtime) string {
 	if !r.IsCurrent {
 		return "the last report does not describe the published bundle"
