@@ -56,7 +56,7 @@ func TestDecisionFromBackupDoesNotAllowARemoval(t *testing.T) {
 }
 
 // A Git comparison does not release the removal, because the runtime's request is unknown until its first report.
-func TestGitComparisonDoesNotReleaseRemovalsOfUnenrolledRuntimes(t *testing.T) {
+func TestGitComparisonKeepsUnenrolledRemovalsHeld(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{{
 		Module: "keda", Decision: v1beta2.RemovalHeld, Reason: string(removal.Restored), Time: metav1.NewTime(noon),

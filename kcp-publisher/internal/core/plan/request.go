@@ -163,16 +163,25 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, IsDeleting: !kyma.DeletionTimestamp.IsZero()}
 	request.IsControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
-	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
-		request.Requested = r.Requested.Spec
+	if own := ownRequest(kyma); own != nil {
+		request.Requested = *own
 		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported
 		// spec as the seed.
-		request.Seed, request.OmitsSeedModules = r.Requested.Spec, false
+		request.Seed, request.OmitsSeedModules = *own, false
 		return request, nil
 	}
 	spec, err := kyma.RequestedSpec()
 	request.Requested, request.Seed = spec, spec
 	return request, reason.With(reason.PinsInvalid, err)
+}
+
+// ownRequest returns the spec of the Kyma in the runtime, as last reported. It returns nil if the publisher does not
+// use the runtime's requests.
+func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
+	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		return &s.Requested.Spec
+	}
+	return nil
 }
 
 // removedModules returns the modules that the runtime reports as installed and that the Kyma does not request. It also

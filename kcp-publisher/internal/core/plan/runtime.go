@@ -207,15 +207,6 @@ func isRequestForKey(request, thumbprint string) bool {
 	return err == nil && proven == thumbprint
 }
 
-// ownRequest returns the spec of the Kyma in the runtime, as last reported. It returns nil if the publisher does not
-// use the runtime's requests.
-func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
-	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
-		return &s.Requested.Spec
-	}
-	return nil
-}
-
 func (r Rules) isInUse(kyma *v1beta2.Kyma) bool { return r.IsOffline || isInUse(kyma) }
 
 // isInUse reports whether the runtime may have modules. A runtime that never enrolled or reported does not have modules

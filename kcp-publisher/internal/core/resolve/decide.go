@@ -120,9 +120,9 @@ func (w *requestedModule) isDowngrade() bool {
 		w.choice.Version != w.runningVersion
 }
 
-// WithoutOutdatedRollbacks removes the rollbacks that the runtime has already left behind: a runtime got the version
-// that the rollback replaces again, after the Kyma's status was written. The control plane was then restored from a
-// backup, and its Rollouts are as old as the status. published contains the module versions in the status.
+// WithoutOutdatedRollbacks returns the request without the rollbacks that a later rollout has ended. After a restore
+// from a backup, the Kyma's status and the Rollouts are older than the runtime, which may have the replaced version
+// again. published contains the module versions in the status.
 func (r Request) WithoutOutdatedRollbacks(published map[string]string) Request {
 	gates := maps.Clone(r.Gates)
 	for track, d := range gates {

@@ -121,10 +121,10 @@ func onReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 		s.TemplateImage, s.FailedImage, s.Starts, s.FormerDigests = next, "", 0, k.formerAfterUpgrade(next)
 		if next == wanted {
 			s.RequestedImage = wanted
-		}
-		if next == wanted && k.olderReason(w) != "" {
-			// The bundle allows this rollback. The current image is still newer, so the agent may return to it.
-			s.FormerDigests = k.formerAfterRollback(next)
+			if k.olderReason(w) != "" {
+				// The bundle allows this rollback. The current image is still newer, so the agent may return to it.
+				s.FormerDigests = k.formerAfterRollback(next)
+			}
 		}
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.TemplateImage, next)
 	}

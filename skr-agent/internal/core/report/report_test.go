@@ -120,7 +120,7 @@ func TestStatusHidesOnlyMandatoryModules(t *testing.T) {
 		facts.Manifests = append(facts.Manifests, v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: label}})
 	}
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Name != "formerly" {
-		t.Errorf("got module statuses %+v, want only the module that is no longer mandatory", s)
+		t.Errorf("got module statuses %+v, want only the formerly mandatory module", s)
 	}
 }
 
