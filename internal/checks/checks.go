@@ -224,6 +224,11 @@ func Continue(definitions []Definition, previous []State) []State {
 	return states
 }
 
+// DefinitionID returns a short hash of a check's definition in a bundle or a rollout. See v1beta2.CheckOutcome.
+func DefinitionID(c fleet.Check) string {
+	return identify(c)
+}
+
 func identify(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

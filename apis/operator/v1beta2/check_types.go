@@ -16,6 +16,11 @@ type CheckOutcome struct {
 	// +kubebuilder:validation:MaxLength:=40
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
+	// Definition identifies the definition of the check that has this result. It is set in the control plane, not in
+	// reports. A result without it, or with another one, does not count for the check with this name.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=16
+	Definition string `json:"definition,omitempty"`
 	// Value is the last measured value. Before is the value that the same query returned before the upgrade. Both are
 	// empty if no value was measured.
 	// +optional

@@ -10,14 +10,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
+// outcome returns a recorded outcome of a check that is defined by its name.
 func outcome(name string, result v1beta2.CheckResult, value string) v1beta2.CheckOutcome {
-	return v1beta2.CheckOutcome{Name: name, Result: result, Value: value}
+	return v1beta2.CheckOutcome{Name: name, Result: result, Value: value, Definition: definitionOf(name)}
+}
+
+func definitionOf(check string) string {
+	return checks.DefinitionID(fleet.Check{Name: check})
 }
 
 func inconclusive(message string) v1beta2.CheckOutcome {
-	return v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckInconclusive, Message: message}
+	return v1beta2.CheckOutcome{
+		Name: "latency", Result: v1beta2.CheckInconclusive, Definition: definitionOf("latency"), Message: message,
+	}
 }
 
 func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
@@ -27,6 +35,7 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 	reports := func(all ...v1beta2.CheckOutcome) func(*Facts) {
 		return func(f *Facts) {
 			for _, o := range all {
+				o.Definition = "" // reports do not contain it
 				f.Report.Modules[0].Checks = append(f.Report.Modules[0].Checks,
 					bundle.ReportedCheck{CheckOutcome: o, Passes: 3})
 			}
@@ -58,6 +67,9 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 		"recorded check that is no longer in the bundle": {
 			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,
 		},
+		"recorded result of an earlier definition": {[]v1beta2.CheckOutcome{{
+			Name: "latency", Result: v1beta2.CheckPassed, Definition: checks.DefinitionID(fleet.Check{Name: "earlier"}),
+		}}, reports(), nil},
 		"report without results": {[]v1beta2.CheckOutcome{failed}, reports(), []v1beta2.CheckOutcome{failed}},
 		"report about the previous bundle": {nil, func(f *Facts) {
 			reports(passed)(f)

@@ -84,7 +84,7 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// checkOutcomes returns the results of a module's checks. While a check's result stays the same, the outcome keeps the
+// checkOutcomes returns the results of a module's checks. Earlier results only count for an unchanged definition. While a check's result stays the same, the outcome keeps the
 // first measured value and message, so that new measurements do not cause status updates. At the end of the wave, the
 // newest values replace them once. A Failed check keeps the value that caused the failure. An Inconclusive check with a
 // problem always gets the newest values, because the rollout's message describes the problem.
@@ -93,12 +93,17 @@ func checkOutcomes(
 ) []v1beta2.CheckOutcome {
 	var all []v1beta2.CheckOutcome
 	for _, c := range defined {
-		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool { return o.Name == c.Name })
+		definition := checks.DefinitionID(c)
+		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool {
+			return o.Name == c.Name && o.Definition == definition
+		})
 		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
 		switch {
 		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || checks.HasProblem(reported[is])),
 			is >= 0 && isWaveEnd && reported[is].Result != v1beta2.CheckFailed:
-			all = append(all, reported[is].CheckOutcome)
+			outcome := reported[is].CheckOutcome
+			outcome.Definition = definition
+			all = append(all, outcome)
 		case was >= 0:
 			all = append(all, before[was])
 		}

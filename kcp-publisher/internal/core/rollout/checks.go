@@ -45,11 +45,17 @@ func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
 
-func (p *plan) memberChecks(m *member) []fleet.Check {
+// definedCheck is a check with its DefinitionID.
+type definedCheck struct {
+	fleet.Check
+	definition string
+}
+
+func (p *plan) memberChecks(m *member) []definedCheck {
 	if m.wave < 0 {
 		return nil
 	}
-	return p.spec.Waves[m.wave].Checks
+	return p.waves[m.wave].checks
 }
 
 func (p *plan) isWaitingForAgent(m *member, r *Runtime) bool {
@@ -63,12 +69,14 @@ func (p *plan) worksInRuntime(m *member, r *Runtime) bool {
 	return r.Version == p.spec.To && works
 }
 
-func (r *Runtime) checkOutcome(check string) *v1beta2.CheckOutcome {
+// checkOutcome returns the runtime's result of a check, or nil. The result of an edited check is nil until the runtime
+// has reported a result of the new definition.
+func (r *Runtime) checkOutcome(c definedCheck) *v1beta2.CheckOutcome {
 	if r.Selection == nil {
 		return nil
 	}
-	for i := range r.Selection.Checks {
-		if r.Selection.Checks[i].Name == check {
+	for i, o := range r.Selection.Checks {
+		if o.Name == c.Name && o.Definition == c.definition {
 			return &r.Selection.Checks[i]
 		}
 	}
@@ -77,7 +85,7 @@ func (r *Runtime) checkOutcome(check string) *v1beta2.CheckOutcome {
 
 func (p *plan) findFailedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	for _, c := range p.memberChecks(m) {
-		if o := r.checkOutcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
+		if o := r.checkOutcome(c); o != nil && o.Result == v1beta2.CheckFailed {
 			return o
 		}
 	}
@@ -92,7 +100,7 @@ func (p *plan) unpassedMessage(m *member, r *Runtime) string {
 	}
 	var texts []string
 	for _, c := range p.memberChecks(m) {
-		switch o := r.checkOutcome(c.Name); {
+		switch o := r.checkOutcome(c); {
 		case o == nil:
 			texts = append(texts, "check "+c.Name+" has no result")
 		case o.Result != v1beta2.CheckPassed:
@@ -288,7 +296,7 @@ func (p *plan) recordChecks(runtimes []Runtime) {
 // summarizeChecks summarizes a wave's check results in the runtimes that this rollout updated. It returns nil if the
 // wave has no checks or no such runtimes.
 func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummary {
-	checks := p.spec.Waves[wave].Checks
+	checks := p.waves[wave].checks
 	if len(checks) == 0 {
 		return nil
 	}
@@ -303,7 +311,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 		}
 		found = true
 		for n, c := range checks {
-			o := r.checkOutcome(c.Name)
+			o := r.checkOutcome(c)
 			switch {
 			case o == nil || o.Result == v1beta2.CheckInconclusive:
 				all[n].Inconclusive++
@@ -327,7 +335,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 		all[n].Median, all[n].MedianBefore = measured[n].Median(), before[n].Median()
 		// Prefer the values of failed checks. The highest value of all can belong to a runtime whose check passed, for
 		// example with maxIncreasePercent.
-		if worst := cmp.Or(failing[n].Worst(c), measured[n].Worst(c)); worst != nil {
+		if worst := cmp.Or(failing[n].Worst(c.Check), measured[n].Worst(c.Check)); worst != nil {
 			all[n].Worst, all[n].WorstRuntime = worst.Text, worst.Runtime
 			all[n].WorstBefore = before[n].TextOf(worst.Runtime)
 		}

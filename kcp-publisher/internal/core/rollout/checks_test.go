@@ -12,7 +12,16 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
+
+var worksCheck = fleet.Check{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}
+
+// definedCheckNamed returns the check of checkedWaves with this name, or worksCheck.
+func definedCheckNamed(name string) fleet.Check {
+	all := append(checkedWaves().Waves[0].Checks, worksCheck)
+	return all[slices.IndexFunc(all, func(c fleet.Check) bool { return c.Name == name })]
+}
 
 // checkedWaves returns twoWaves with checks in the first wave.
 func checkedWaves() fleet.RolloutSpec {
@@ -26,7 +35,10 @@ func checkedWaves() fleet.RolloutSpec {
 
 func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 	g := *r.Selection
-	g.Checks = outcomes
+	g.Checks = slices.Clone(outcomes)
+	for i, o := range g.Checks {
+		g.Checks[i].Definition = checks.DefinitionID(definedCheckNamed(o.Name))
+	}
 	r.Selection = &g
 	return r
 }
@@ -213,7 +225,7 @@ func TestUnchangedCheckResultsCauseNoWrites(t *testing.T) {
 	policy := policies("careful")
 	policy[0].Spec.Waves = []fleet.Wave{{
 		Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour},
-		Checks: []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}},
+		Checks: []fleet.Check{worksCheck},
 	}}
 	runtimes := make([]Runtime, 10_000)
 	for i := range runtimes {

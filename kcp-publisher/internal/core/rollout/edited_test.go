@@ -143,6 +143,27 @@ func TestRefusedRolloutHoldsOnlyItsModuleAndChannel(t *testing.T) {
 	}
 }
 
+// The results of the old definition do not count: a stricter check must pass again, and a corrected check can pass.
+func TestEditedCheckNeedsANewResult(t *testing.T) {
+	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}
+	for _, result := range []v1beta2.CheckResult{v1beta2.CheckPassed, v1beta2.CheckFailed} {
+		spec := checkedWaves()
+		runtimes := []Runtime{at("a", "dev", "1.0.0"), at("b", "prod", "1.0.0")}
+		input := PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute)}
+		began := Plan(first, spec, fleet.RolloutStatus{}, runtimes, input)
+		input.Now = noon
+		outcome := v1beta2.CheckOutcome{Name: "latency", Result: result}
+		runtimes[0] = measuredBy(grantedAgo(at("a", "dev", ""), 15), fine, outcome)
+		spec.Waves[0].Checks[0].PromQL.Max = "0.4"
+		step := Plan(first, spec, began.Status, runtimes, input)
+		if step.Decisions[1].Version == "2.0.0" || step.Status.State != fleet.RolloutProgressing &&
+			step.Status.State != fleet.RolloutWaiting {
+			t.Errorf("check %s: got version %s and rollout %s: %s, want a rollout that waits for a new result", result,
+				step.Decisions[1].Version, step.Status.State, step.Status.Message)
+		}
+	}
+}
+
 // A failed runtime gets the labels of a wave that has not started yet.
 func TestFailuresCountInAWaveThatHasNotStarted(t *testing.T) {
 	spec := checkedWaves()

@@ -22,7 +22,7 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	h := &Holder{Rollout: newest, plan: plan{name: newest.Name, spec: newest.Spec, status: newest.Status}}
 	if h.isReadable = CheckCourse(newest.Spec.Course) == nil &&
 		len(newest.Status.Waves) == len(newest.Spec.Waves); h.isReadable {
-		h.plan.parseSelectors()
+		h.plan.parseWaves()
 	}
 	h.reasons = h.plan.holdReasons()
 	return h

@@ -239,6 +239,7 @@ type member struct {
 // wave counts a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave with a percentage or a count
+	checks   []definedCheck
 	// total is the number of the wave's runtimes, except unaffected ones. The other fields count these runtimes by
 	// state.
 	total, updated, inFlight, failed, deferred int

@@ -351,7 +351,7 @@ func TestEachRemovalGetsItsOwnRollout(t *testing.T) {
 
 func TestRemovalRolloutIgnoresChecksAndOtherChannels(t *testing.T) {
 	policy := removalPolicy(func(p *fleet.RolloutPolicy) {
-		p.Spec.Waves[0].Checks = []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}}
+		p.Spec.Waves[0].Checks = []fleet.Check{worksCheck}
 	})
 	followers := removed(losing("dev", "dev", noon))
 	followers[keda] = Followers{Channel: "1.0.0", Runtimes: []Runtime{at("other", "", "1.0.0")}}

@@ -14,6 +14,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 // maxGranted limits the number of selected runtimes that the status of one wave lists.
@@ -97,9 +98,12 @@ func (p placeCache) get(policy, runtime string) int64 {
 	return at
 }
 
-func (p *plan) parseSelectors() {
+func (p *plan) parseWaves() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
+		for _, c := range p.spec.Waves[i].Checks {
+			p.waves[i].checks = append(p.waves[i].checks, definedCheck{c, checks.DefinitionID(c)})
+		}
 		if s := p.spec.Waves[i].Selector; s != nil {
 			// The error is always nil, because CheckCourse validated the selector.
 			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s)
@@ -111,7 +115,7 @@ func (p *plan) parseSelectors() {
 // Therefore, in the rollout's first step, assignRuntimes also writes the place of the wave's last runtime (see
 // hashPlace) to the status.
 func (p *plan) assignRuntimes(runtimes []Runtime) {
-	p.parseSelectors()
+	p.parseWaves()
 	p.members = make([]member, len(runtimes))
 	for i := range runtimes {
 		p.members[i].place = p.input.places.get(p.spec.Policy, runtimes[i].ID)

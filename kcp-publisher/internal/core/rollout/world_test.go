@@ -12,6 +12,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
@@ -172,7 +173,7 @@ func (w *world) course() fleet.Course {
 			wave.MinReady = amount()
 		}
 		if w.chance(40) {
-			wave.Checks = []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}}
+			wave.Checks = []fleet.Check{worksCheck}
 			if w.chance(50) {
 				wave.MinReady = new(intstr.FromInt32(1))
 			}
@@ -250,7 +251,9 @@ func (w *world) recordReport(m *simulatedRuntime) {
 		return
 	}
 	if given, ok := m.known.Given[keda.Module]; ok && m.saidResult != "" {
-		given.Checks = []v1beta2.CheckOutcome{{Name: "works", Result: m.saidResult}}
+		given.Checks = []v1beta2.CheckOutcome{{
+			Name: "works", Result: m.saidResult, Definition: checks.DefinitionID(worksCheck),
+		}}
 		m.known.Given[keda.Module] = given
 	}
 	if m.saidState != v1beta2.StateReady {
