@@ -38,9 +38,9 @@ type PlannedGit struct {
 // lastAnnouncement contains the parts of the planner's last announcement to the shards.
 type lastAnnouncement struct {
 	mu sync.Mutex // guards the fields below, and is locked during an announcement
-	// state and active are the results of the last evaluation of the Rollouts. Hold sets state to "".
-	state  string
-	active bool
+	// result is the result of the last evaluation of the Rollouts: the fields State, Active and Refused. Hold sets State
+	// to "".
+	result shard.Announcement
 	// applied is the time at which a release function from Hold was last called, in Unix nanoseconds, or 0.
 	applied int64
 	// approved is the digest of the approvals that were written last.
@@ -56,7 +56,7 @@ func (p *Planner) Hold() (release func()) {
 	done := p.catalog.Hold()
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
-	p.announcing.state = "" // the next evaluation sets it
+	p.announcing.result.State = "" // the next evaluation sets it
 	return sync.OnceFunc(func() {
 		p.announcing.mu.Lock()
 		p.announcing.applied = max(time.Now().UnixNano(), p.announcing.applied+1)
@@ -78,14 +78,16 @@ func (p *Planner) Stop(ctx context.Context) error {
 
 // announceState announces the result of evaluating the Rollouts with this catalog. If the catalog has changed since
 // the evaluation, announceState does nothing, because another evaluation follows.
-func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
+func (p *Planner) announceState(
+	ctx context.Context, evaluated *catalog.Snapshot, result shard.Announcement,
+) error {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
 	if p.catalog.isChanging() || p.catalog.Snapshot() != evaluated {
 		return nil
 	}
-	p.active.Store(active)
-	p.announcing.state, p.announcing.active = state, active
+	p.active.Store(result.Active)
+	p.announcing.result = result
 	return p.sendAnnouncement(ctx)
 }
 
@@ -116,7 +118,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 // sendAnnouncement announces the current state and commit. The caller must hold p.announcing.mu.
 func (p *Planner) sendAnnouncement(ctx context.Context) error {
 	now := &p.announcing
-	a := shard.Announcement{State: now.state, Active: now.active}
+	a := now.result
 	if p.git == nil {
 		return p.Announce(ctx, a)
 	}
@@ -131,7 +133,7 @@ func (p *Planner) sendAnnouncement(ctx context.Context) error {
 	if at := p.git.Compared(); !at.IsZero() {
 		a.Commit.Compared = at.UnixNano()
 	}
-	if now.state == "" || p.catalog.isChanging() {
+	if a.State == "" || p.catalog.isChanging() {
 		a.State, a.Held = "", cmp.Or(p.git.Holding(), "the planner is reading the control plane's objects")
 	}
 	return p.Announce(ctx, a)

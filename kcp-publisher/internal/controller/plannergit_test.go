@@ -74,7 +74,7 @@ func TestPlannerAnnouncesNoStateWhileACommitIsApplied(t *testing.T) {
 	w, ctx := newPlannerWithGit(t), t.Context()
 	announce := func(evaluated *catalog.Snapshot, state string) {
 		t.Helper()
-		if err := w.announceState(ctx, evaluated, state, true); err != nil {
+		if err := w.announceState(ctx, evaluated, shard.Announcement{State: state, Active: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,10 +167,10 @@ func TestPlannerComparesWithGitIfAShardRequestsIt(t *testing.T) {
 func TestPlannerWithoutGitAnnouncesNoCommit(t *testing.T) {
 	w := newPlannerWithGit(t)
 	w.git = nil
-	if err := w.announceState(t.Context(), w.catalog.Snapshot(), "s1", false); err != nil {
+	if err := w.announceState(t.Context(), w.catalog.Snapshot(), shard.Announcement{State: "s1"}); err != nil {
 		t.Fatal(err)
 	}
-	if w.last != (shard.Announcement{State: "s1"}) {
+	if !w.last.Equal(shard.Announcement{State: "s1"}) {
 		t.Errorf("announced %+v, want only the state", w.last)
 	}
 }

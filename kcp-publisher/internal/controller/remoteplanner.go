@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
@@ -135,6 +136,12 @@ func (p *RemotePlanner) heldFor() time.Duration {
 func (p *RemotePlanner) isActive() bool {
 	announced, known := p.Announced()
 	return known && announced.Active
+}
+
+// refusedRollouts returns the Rollouts that the planner could not create.
+func (p *RemotePlanner) refusedRollouts() []rollout.RefusedRollout {
+	announced, _ := p.Announced()
+	return announced.Refused
 }
 
 // ReportTimesWriter sends a shard's report times to the planner. data is the encoded shard.ReportTimes.

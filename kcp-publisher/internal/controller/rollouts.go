@@ -42,9 +42,9 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce sends an announcement to the shards. state is the digest of the control plane objects that the planner
-	// has processed. active reports whether a rollout is active. announce is nil if this process is not the planner.
-	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
+	// announce sends the result of an evaluation to the shards: State, Active and Refused of the announcement. It is nil
+	// if this process is not the planner.
+	announce func(ctx context.Context, evaluated *catalog.Snapshot, result shard.Announcement) error
 	view     atomic.Pointer[plan.View]
 	// maxQuiet is the result of maxQuietTime: the longest time between two reports from a healthy runtime.
 	maxQuiet time.Duration
@@ -123,6 +123,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 				Gates:    rollout.RecordedGates(policies.Items, rollouts.Items, tracks, r.Now()),
 				IsActive: r.remote.isActive(),
 			}
+			round.Gates.HoldRefused(r.remote.refusedRollouts())
 		} else {
 			round = rollout.EvaluateAll(policies.Items, rollouts.Items, tracks, r.Now())
 		}
@@ -136,8 +137,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		setRolloutMetrics(round.Newest)
 	}
 	next.Gates, next.AwaitedRuntimes = round.Gates, round.Gates.AwaitedRuntimes()
-	if err := r.activateView(ctx, next, all, policies.Items, rolloutsAfter(round, rollouts.Items),
-		round.IsActive); err != nil {
+	state := shard.HashState(next.Catalog.Revision, policies.Items, rolloutsAfter(round, rollouts.Items))
+	result := shard.Announcement{State: state, Active: round.IsActive, Refused: round.Refused}
+	if err := r.activateView(ctx, next, all, result); err != nil {
 		return ctrl.Result{}, err
 	}
 	if round.IsActive || mayLackReports {
@@ -158,11 +160,10 @@ func (r *Rollouts) mustWait(ctx context.Context) (bool, ctrl.Result, error) {
 // activateView puts the result of an evaluation into effect. In the planner, it announces the processed objects to the
 // shards. In all other processes, it stores the view for later bundles.
 func (r *Rollouts) activateView(
-	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
-	active bool,
+	ctx context.Context, next *plan.View, all []plan.Member, result shard.Announcement,
 ) error {
 	if r.announce != nil {
-		return r.announce(ctx, next.Catalog, shard.HashState(next.Catalog.Revision, policies, rollouts), active)
+		return r.announce(ctx, next.Catalog, result)
 	}
 	before := r.view.Load()
 	if next.HasSameResult(before) {

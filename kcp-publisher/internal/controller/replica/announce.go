@@ -83,7 +83,7 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	}
 	if b.ownAnnouncement != nil {
 		same := a
-		if same.Number = b.ownAnnouncement.Number; same == *b.ownAnnouncement && b.wrote == same.Number {
+		if same.Number = b.ownAnnouncement.Number; same.Equal(*b.ownAnnouncement) && b.wrote == same.Number {
 			b.mu.Unlock()
 			// The ConfigMap already contains this announcement. If another client removes it, the process writes it
 			// again when it next reads the ConfigMap.

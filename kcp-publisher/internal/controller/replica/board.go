@@ -193,7 +193,7 @@ func (b *Board) readConfigMap(ctx context.Context) error {
 	}
 	own, forgotten := b.storeContent(config.Data, announced, lease, asked)
 	b.receiveHints(config.Data)
-	if own != nil && *own != announced {
+	if own != nil && !own.Equal(announced) {
 		// Another client has changed or removed this process's announcement.
 		return b.restore(ctx)
 	}

@@ -23,6 +23,8 @@ type Round struct {
 	Gates Gates
 	// Newest contains the newest Rollout of each track, sorted by name.
 	Newest []*fleet.Rollout
+	// Refused contains the Rollouts that cannot be created: see HoldRefused.
+	Refused []RefusedRollout
 	// IsActive is true if a rollout is in progress.
 	IsActive bool
 
@@ -47,17 +49,6 @@ func RestFilter(
 
 // The newest maxKeptRollouts Rollouts of a track are never deleted.
 const maxKeptRollouts = 10
-
-// HoldRefused must be called if the API server refuses to create a Rollout. It removes the Rollout from r, and all
-// runtimes keep their versions. reason becomes the message of the module in these runtimes.
-func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
-	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
-	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
-	r.Gates[TrackOf(refused)] = &Gate{
-		from: refused.Spec.From, to: refused.Spec.To, isFromUnproven: refused.Spec.FromUnproven, heldReason: reason,
-	}
-	r.IsActive = true
-}
 
 // recordAllowedVersion records in the status of an ended Rollout that all runtimes can have this version without a
 // rollout. An empty version means the version that this Rollout promoted.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -31,6 +32,13 @@ type Announcement struct {
 	Commit Commit `json:"commit,omitzero"`
 	// Active is true while a rollout is in progress. Each shard then publishes the report times of its runtimes.
 	Active bool `json:"active,omitempty"`
+	// Refused contains the Rollouts that the planner cannot create.
+	Refused []rollout.RefusedRollout `json:"refused,omitempty"`
+}
+
+// Equal reports whether both announcements have the same content.
+func (a Announcement) Equal(b Announcement) bool {
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // Commit describes the Git commit that the control plane's objects were applied from.
