@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -77,4 +78,20 @@ func Values(m *v1beta2.Manifest) (bundle.ModuleValues, *Problem) {
 		return nil, &Problem{Reason: v1beta2.ReasonValueInvalid, Message: err.Error()}
 	}
 	return values, nil
+}
+
+// DefaultCR returns a copy of a Manifest's default CR with the runtime's values, or nil if the Manifest has none. An
+// error means that a value is undefined.
+func DefaultCR(m *v1beta2.Manifest, values bundle.ModuleValues) (*unstructured.Unstructured, error) {
+	if m.Spec.Resource == nil {
+		return nil, nil
+	}
+	cr := m.Spec.Resource.DeepCopy()
+	if len(values) == 0 {
+		return cr, nil
+	}
+	if err := values.SubstituteObject(cr.Object); err != nil {
+		return nil, fmt.Errorf("spec.resource: %w", err)
+	}
+	return cr, nil
 }

@@ -82,6 +82,13 @@ func UsedImages(
 	if err != nil {
 		return nil, err
 	}
+	defaultCR, err := DefaultCR(m, in.Substitute)
+	if err != nil {
+		return nil, err
+	}
+	if defaultCR != nil {
+		objects = append(objects, defaultCR)
+	}
 	uses, err := images.Rewrite(objects, images.Rewriting{Localized: m.Spec.LocalizedImages, Paths: q.ImagePaths})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,10 @@ spec: {image: "example.org/thing:1"}
 			Install: v1beta2.InstallInfo{
 				Source: runtime.RawExtension{Raw: source},
 			}, LocalizedImages: []string{"local.example/keda:1", "local.example/operand:1"},
+			Resource: &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "example.org/v1", "kind": "Thing", "metadata": map[string]any{"name": "default"},
+				"spec": map[string]any{"image": "example.org/default:1"},
+			}},
 		}},
 		Contents: map[digest.Digest][]byte{
 			at: content,
@@ -49,8 +53,9 @@ spec: {image: "example.org/thing:1"}
 	}
 	used, err := UsedImages(t.Context(), question, plain)
 	require.NoError(t, err)
-	require.Equal(t, []string{"example.org/thing:1", "local.example/keda:1", "local.example/operand:1", "nginx:1"},
-		used)
+	require.Equal(t, []string{
+		"example.org/default:1", "example.org/thing:1", "local.example/keda:1", "local.example/operand:1", "nginx:1",
+	}, used)
 
 	question.Contents[at] = content[1:]
 	_, err = UsedImages(t.Context(), question, plain)

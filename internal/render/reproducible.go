@@ -28,8 +28,8 @@ const unsortedPasses = 4
 // reproducible renders a chart and returns an error if another rendering could return different objects.
 //
 // If the chart calls nondeterministic functions, it is rendered again with other text in place of these functions.
-// The check has two known gaps: the function date with an invalid date, and templates that are assembled at run time
-// and passed to tpl.
+// The check has three known gaps: the function date with an invalid date, templates that are assembled at run time and
+// passed to tpl, and actions with a body in a file that is not a valid template as a whole.
 func (in Input) reproducible(files []file) ([]placedObject, error) {
 	found, err := in.renderOnce(files, in.Values)
 	if err != nil {
@@ -110,8 +110,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces calls to nondeterministic functions in a template with other text. It does not
-// change invalid templates.
+// replaceNondeterministic replaces calls to nondeterministic functions in a template with other text. It
+// does not change invalid actions.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []templateCall
 	for _, t := range parseTemplate("", text) {

@@ -63,6 +63,10 @@ func TestErrorNamesIndirectlyUsedFunction(t *testing.T) {
 		"function in a value for tpl": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
 			"text: '{{ now | date `2006` }}'"),
 			"because of now (values.yaml:1)"},
+		"function in a value for tpl next to a value that is not a template": {
+			chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
+				"alert: '{{ $labels.pod }} is down'\ntext: '{{ now | date `2006` }}'"),
+			"because of now (values.yaml:2)"},
 		"function in a file for tpl": {
 			chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"),
 			"because of now (text:1)",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -66,7 +67,8 @@ func helmName(name string, charts map[string]string) string {
 }
 
 // parseTemplate returns the templates in text: the whole text under the given name, and the templates in define actions
-// under their own names. It returns nil if the text does not contain actions or is not a valid template.
+// under their own names. If the whole text is not a valid template, for example because values contain Prometheus
+// templates, it parses each action alone. It returns nil if the text does not contain actions.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil
@@ -75,7 +77,7 @@ func parseTemplate(name string, text []byte) map[string]template {
 	tree.Mode = parse.SkipFuncCheck
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(string(text), "", "", trees); err != nil {
-		return nil
+		return map[string]template{name: parseActions(name, text)}
 	}
 	trees[name] = tree
 	found := map[string]template{}
@@ -87,11 +89,29 @@ func parseTemplate(name string, text []byte) map[string]template {
 	return found
 }
 
+var action = regexp.MustCompile(`(?s){{.*?}}`)
+
+// parseActions returns the calls in all actions of a text that are valid templates. It skips actions with a body, such
+// as range.
+func parseActions(name string, text []byte) template {
+	var found template
+	for _, at := range action.FindAllIndex(text, -1) {
+		tree := parse.New(name)
+		tree.Mode = parse.SkipFuncCheck
+		if _, err := tree.Parse(string(text[at[0]:at[1]]), "", "", map[string]*parse.Tree{}); err == nil {
+			walk{file: name, text: text, start: at[0], into: &found}.node(tree.Root)
+		}
+	}
+	return found
+}
+
 // walk collects the calls and includes in a template's syntax tree.
 type walk struct {
 	file string
 	text []byte
-	into *template
+	// start is the offset of the parsed part in text.
+	start int
+	into  *template
 }
 
 func (w walk) node(node parse.Node) {
@@ -164,7 +184,7 @@ func (w walk) identifier(n *parse.IdentifierNode) {
 	if _, ok := nondeterministic[n.Ident]; !ok {
 		return
 	}
-	offset := int(n.Position())
+	offset := w.start + int(n.Position())
 	if !bytes.HasPrefix(w.text[offset:], []byte(n.Ident)) {
 		return
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 	"github.com/kyma-pull/kyma-pull/internal/pause"
 )
 
@@ -94,7 +95,8 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 	}
 }
 
-// newJob returns a check's Job. It sets the Job's deadline, lifetime and limits regardless of the template.
+// newJob returns a check's Job. It sets the Job's deadline, lifetime and limits regardless of the template, and applies
+// the module's image rules.
 func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
 		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
@@ -121,7 +123,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	if spec.Template.Spec.RestartPolicy == "" {
 		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	}
-	return &batchv1.Job{
+	job := &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: d.Job.Namespace,
@@ -129,7 +131,27 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 			Labels:    labels,
 		},
 		Spec: spec,
-	}, nil
+	}
+	return job, applyImageRules(job, subject.Images)
+}
+
+// applyImageRules changes the images of a check's Job in the same way as the images of the module's objects.
+func applyImageRules(job *batchv1.Job, rules images.ModuleRules) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	isOperator := func(*unstructured.Unstructured) bool { return false }
+	_, unpinned, err := rules.Apply([]*unstructured.Unstructured{object}, isOperator)
+	switch {
+	case err != nil:
+		return err
+	case len(unpinned) > 0:
+		return fmt.Errorf("job.template: the root of trust has release keys, but no digest is released for %s: list "+
+			"the image in the component, or use a digest in the check", strings.Join(unpinned, ", "))
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job)
 }
 
 // createJob creates a check's Job. It first deletes a Job that an interrupted measurement left behind.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -78,4 +79,26 @@ func (w *world) addPod(job *batchv1.Job, status corev1.PodStatus) {
 	if err := w.Status().Update(w.Context(), pod); err != nil {
 		w.Errorf("update the Pod of the Job: %v", err)
 	}
+}
+
+// The rules are the same as for the module's objects. Otherwise, a Job would pull from the wrong registry, or run an
+// image that is not released.
+func TestImageRulesApplyToCheckJobs(t *testing.T) {
+	const pinned = "example.org/test:1@sha256:" + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	check := checks.Definition{Check: jobCheck("kyma-system",
+		`{"template":{"spec":{"containers":[{"name":"test","image":"example.org/test:1"}]}}}`)}
+	subject := Subject{Module: "keda", Version: "1.0.0"}
+	subject.Images.Mirrors = map[string]string{"example.org": "mirror.local"}
+	subject.Images.ImagePullSecret = "pull"
+	subject.Images.Localized = []string{pinned}
+	subject.Images.Pinned = true
+	job, err := newJob(subject, check)
+	require.NoError(t, err)
+	pod := job.Spec.Template.Spec
+	require.Equal(t, strings.Replace(pinned, "example.org", "mirror.local", 1), pod.Containers[0].Image)
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.ImagePullSecrets)
+
+	subject.Images.Localized = nil
+	_, err = newJob(subject, check)
+	require.ErrorContains(t, err, "no digest is released for example.org/test:1")
 }

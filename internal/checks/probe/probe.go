@@ -28,6 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 )
 
 // Limits for one measurement.
@@ -58,6 +59,8 @@ type Subject struct {
 	Module, Version string
 	// Namespaces lists the namespaces where the module can create Jobs. If nil, all namespaces are allowed.
 	Namespaces []string
+	// Images contains the rules for the images of the module's Jobs.
+	Images images.ModuleRules
 }
 
 // Prober runs checks with one account's permissions. It is safe for concurrent use.

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
@@ -194,7 +195,9 @@ func (p *proving) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found 
 	if live != nil {
 		t.User, t.Namespaces = p.accounts.UserFor(live.Module(), live.ModuleLabel()), moduleNamespaces(live)
 		t.Installed = record.RunningVersion(live) == want.Version && live.Spec.Version == want.Version
-		t.Ready = t.Installed && isReady(live)
+		// A Manifest with invalid rules is not ready either, because the agent cannot apply its objects.
+		rules, err := images.RulesOf(live)
+		t.Images, t.Ready = rules, t.Installed && isReady(live) && err == nil
 	}
 	return t
 }

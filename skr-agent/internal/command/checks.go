@@ -30,8 +30,8 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}
 	return prove.New(prove.Options{
 		Measure: func(ctx context.Context, t prove.Target, d checks.Definition, before string) checks.Measurement {
-			return probers[t.User].Measure(ctx,
-				probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces}, d, before)
+			subject := probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces, Images: t.Images}
+			return probers[t.User].Measure(ctx, subject, d, before)
 		},
 		ValueBefore: func(ctx context.Context, t prove.Target, d checks.Definition) string {
 			return probers[t.User].MeasureBefore(ctx, d)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 )
 
 const (
@@ -41,6 +42,8 @@ type Target struct {
 	Definitions []checks.Definition
 	// CheckFor is how long checks run after the module becomes ready.
 	CheckFor time.Duration
+	// Images contains the rules for the images of the module's Jobs.
+	Images images.ModuleRules
 	// Installed is true if the runtime runs this version of the module. Ready is true if this version is also ready.
 	Installed, Ready bool
 }

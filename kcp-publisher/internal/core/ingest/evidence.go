@@ -84,10 +84,13 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// checkOutcomes returns the results of a module's checks. Earlier results only count for an unchanged definition. While a check's result stays the same, the outcome keeps the
-// first measured value and message, so that new measurements do not cause status updates. At the end of the wave, the
-// newest values replace them once. A Failed check keeps the value that caused the failure. An Inconclusive check with a
-// problem always gets the newest values, because the rollout's message describes the problem.
+// checkOutcomes returns the results of a module's checks. An earlier result only counts if the check's definition has
+// not changed since then.
+//
+// While a check's result stays the same, the outcome keeps the first measured value and message, so that new
+// measurements do not cause status updates. At the end of the wave, the newest values replace them once. A Failed check
+// keeps the value that caused the failure. An Inconclusive check with a problem always gets the newest values, because
+// the rollout's message describes the problem.
 func checkOutcomes(
 	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck, isWaveEnd bool,
 ) []v1beta2.CheckOutcome {

@@ -33,8 +33,8 @@ func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	r.IsActive = true
 }
 
-// HoldRefused replaces the Gates of the refused Rollouts' tracks, so that all runtimes keep their versions. Callers must
-// not have used g before.
+// HoldRefused replaces the Gates of the refused Rollouts' tracks, so that all runtimes keep their versions. It must be
+// called before g is used.
 func (g Gates) HoldRefused(refused []RefusedRollout) {
 	for _, r := range refused {
 		spec := fleet.RolloutSpec{Module: r.Module, Channel: r.Channel, From: r.From, To: r.To}

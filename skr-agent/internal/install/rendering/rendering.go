@@ -7,7 +7,6 @@ package rendering
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/images"
 	"github.com/kyma-pull/kyma-pull/internal/moduleinput"
 	"github.com/kyma-pull/kyma-pull/internal/render"
@@ -63,11 +61,15 @@ func (r Renderer) Module(
 	case err != nil:
 		return Rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
-	defaultCR, problem := defaultCRWith(m, in.Substitute)
-	if problem != nil {
-		return Rendering{}, problem, nil
+	defaultCR, err := moduleinput.DefaultCR(m, in.Substitute)
+	if err != nil {
+		return Rendering{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 	}
-	listed, problem := redirect(m, objects)
+	all := objects
+	if defaultCR != nil {
+		all = append(slices.Clone(objects), defaultCR)
+	}
+	listed, problem := redirect(m, all)
 	return Rendering{objects, defaultCR, listed}, problem, nil
 }
 
@@ -98,34 +100,19 @@ func (r Renderer) input(
 // redirect redirects images to their mirrors, adds the pull Secret, and compares the images with the component's
 // list.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcome.Finding, *outcome.Finding) {
-	var rules bundle.ImageRules
-	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
-		if err := json.Unmarshal([]byte(text), &rules); err != nil {
-			return outcome.Finding{}, &outcome.Finding{
-				Reason:  v1beta2.ReasonImagesBroken,
-				Message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err),
-			}
-		}
-	}
-	uses, err := images.Rewrite(objects, images.Rewriting{
-		Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths,
-	})
+	rules, err := images.RulesOf(m)
 	if err != nil {
 		return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
 	}
-	if rules.ImagePullSecret != "" {
-		if err := images.AddPullSecret(objects, rules.ImagePullSecret,
-			func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
-			return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
-		}
+	uses, unpinned, err := rules.Apply(objects, func(o *unstructured.Unstructured) bool { return isManager(m, o) })
+	if err != nil {
+		return outcome.Finding{}, &outcome.Finding{Reason: v1beta2.ReasonImagesBroken, Message: err.Error()}
 	}
-	if rules.Pinned {
-		if unpinned := images.UnpinnedImages(uses); len(unpinned) > 0 {
-			return outcome.Finding{}, &outcome.Finding{
-				Reason: v1beta2.ReasonImagesNotListed,
-				Message: "the root of trust has release keys, but no digest is released for " + excerpt.FirstFew(unpinned) +
-					": list the image in the component, or use a digest in the content",
-			}
+	if len(unpinned) > 0 {
+		return outcome.Finding{}, &outcome.Finding{
+			Reason: v1beta2.ReasonImagesNotListed,
+			Message: "the root of trust has release keys, but no digest is released for " + excerpt.FirstFew(unpinned) +
+				": list the image in the component, or use a digest in the content",
 		}
 	}
 	count := distinct(uses)
@@ -163,16 +150,4 @@ func distinct(uses []images.Use) int {
 	}
 	slices.Sort(all)
 	return len(slices.Compact(all))
-}
-
-// defaultCRWith returns the default CR with the runtime's values, or nil if the Manifest has no default CR.
-func defaultCRWith(m *v1beta2.Manifest, values bundle.ModuleValues) (*unstructured.Unstructured, *outcome.Finding) {
-	if m.Spec.Resource == nil || len(values) == 0 {
-		return m.Spec.Resource, nil
-	}
-	cr := m.Spec.Resource.DeepCopy()
-	if err := values.SubstituteObject(cr.Object); err != nil {
-		return nil, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: "spec.resource: " + err.Error()}
-	}
-	return cr, nil
 }
