@@ -207,6 +207,9 @@ func (s *stage) take(ctx context.Context, step Step) {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
 	}
 	defer s.locks.takeAll(step.lockedObjects())()
+	if ctx.Err() != nil {
+		return // the run was interrupted while the step waited for other steps
+	}
 	s.story.Add("%s", step)
 	end, fault, err := s.startFault(ctx, step)
 	if !errors.Is(err, errImpossible) {
