@@ -176,6 +176,20 @@ func TestFilesDetermineInstallType(t *testing.T) {
 	})
 }
 
+func TestErrorNamesTheHiddenFileThatIsNotPacked(t *testing.T) {
+	files, err := Read(folder(t, map[string]string{
+		"kustomization.yaml": "secretGenerator: [{name: a, envs: [.env]}]\n", ".env": "a=b\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = files.Check(t.Context(), "keda", inProcess)
+	want := "hidden files are not packed (.env): if the kustomization refers to one, rename it"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want %q", err, want)
+	}
+}
+
 func TestOnlyRegularFilesArePacked(t *testing.T) {
 	dir := folder(t, map[string]string{"a.yaml": configMap, ".git/config.yaml": "x: [", "README.md": "for people"})
 	files, err := Read(dir)

@@ -38,6 +38,9 @@ type Files struct {
 	Kubernetes render.Capabilities
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
+	// hidden lists the hidden files and folders in a kustomization's folder. They are not packed, because files such as .env often
+	// contain credentials.
+	hidden []string
 }
 
 // Renderer renders the objects in a module's content.
@@ -64,7 +67,7 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	}
 	objects, err := renderer(ctx, in)
 	if err != nil {
-		return CheckResult{}, err
+		return CheckResult{}, f.explainHidden(err)
 	}
 	accepted, err := checkContent(objects, f.DefaultCR)
 	if err != nil {
@@ -79,6 +82,17 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	checked.Tests, err = f.tests(ctx, module, renderer, objects)
 	return checked, err
 }
+
+// explainHidden adds the hidden files to an error from rendering a kustomization, which may refer to one of them.
+func (f Files) explainHidden(err error) error {
+	if len(f.hidden) == 0 {
+		return err
+	}
+	names := strings.Join(f.hidden[:min(len(f.hidden), maxListedHidden)], ", ")
+	return fmt.Errorf("%w; hidden files are not packed (%s): if the kustomization refers to one, rename it", err, names)
+}
+
+const maxListedHidden = 3
 
 // input returns the input for rendering the files. Sample values replace the placeholders for runtime values.
 func (f Files) input(module string) (render.Input, error) {
@@ -225,16 +239,16 @@ func errIrregular(name string) error {
 }
 
 func kustomization(from string) (Files, error) {
-	files, err := readFolder(os.DirFS(from), func(string) bool { return true })
+	files, hidden, err := readFolder(os.DirFS(from), func(string) bool { return true })
 	if err != nil {
 		return Files{}, fmt.Errorf("%s: %w", from, err)
 	}
 	packed, err := packTar(files)
-	return Files{Type: typeKustomize, MediaType: mediaTypeTar, Packed: packed, Rendered: true}, err
+	return Files{Type: typeKustomize, MediaType: mediaTypeTar, Packed: packed, Rendered: true, hidden: hidden}, err
 }
 
 func manifests(folder fs.FS, root string) (Files, error) {
-	files, err := readFolder(folder, render.IsManifest)
+	files, _, err := readFolder(folder, render.IsManifest)
 	if err != nil {
 		return Files{}, fmt.Errorf("%s: %w", root, err)
 	}
@@ -249,13 +263,16 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
+// readFolder returns the wanted files in a folder and its subfolders, and the names of the hidden files and folders
+// that it skipped.
+func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, hidden []string, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case name != "." && strings.HasPrefix(entry.Name(), "."):
+			hidden = append(hidden, name)
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -279,7 +296,7 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 		files = append(files, file{name, data})
 		return nil
 	})
-	return files, err
+	return files, hidden, err
 }
 
 // packTar packs files into a gzipped tar. The tar does not contain times, owners or other machine-specific data, so
