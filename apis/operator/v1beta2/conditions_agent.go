@@ -92,7 +92,7 @@ const (
 	// ReasonDriftCorrected is the reason for the Event on a Manifest after another client changed the module's objects
 	// and the agent reverted the changes.
 	ReasonDriftCorrected = "DriftCorrected"
-	// ReasonAgentUpgradeRolledBack is the reason for the Event on the runtime's Kyma after the agent's new image failed
-	// its trial.
+	// ReasonAgentUpgradeRolledBack is the reason for the Event on the runtime's Kyma if the agent does not run the image
+	// in its bundle, because the trial failed or the image is older. The message contains the cause.
 	ReasonAgentUpgradeRolledBack = "AgentUpgradeRolledBack"
 )

@@ -122,7 +122,8 @@ const (
 	AnnotationMovesFrom = "kyma-pull.dev/moves-from"
 	// AnnotationDeleteWithData is "true" on a PersistentVolumeClaim, PersistentVolume or Namespace that an upgrade can
 	// delete together with its data. Without this annotation, the agent keeps such an object when a new version omits
-	// it.
+	// it. When the module is removed, the agent deletes claims and volumes even without the annotation, and a Namespace
+	// with other owners' objects only with the annotation.
 	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
 	// AnnotationRequiresFeatures on a ModuleTemplate contains the agent features that its version requires, separated
 	// by commas. Bundles copy it to the Manifest.

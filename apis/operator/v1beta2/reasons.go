@@ -52,8 +52,8 @@ const (
 	ReasonPinsUnreadable = "PinsUnreadable"
 
 	// ReasonUpgraded is a reason for the condition Agent: the agent runs the image in its bundle. ReasonRolledBack is a
-	// reason for the condition Agent: the agent has returned to its previous image, because the image in its bundle
-	// failed.
+	// reason for the condition Agent: the agent does not run the image in its bundle, because this image failed its
+	// trial, the registry failed during the trial, or the image is older. The message contains the cause.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
 	// ReasonAgentOutdated is a reason for the condition Features: the agent is too old for some content, so its bundle

@@ -263,4 +263,15 @@ func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
 	if _, err := file.Secrets(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: got %v, want ErrNotExist", err)
 	}
+	if _, err := w.RotateToken(t.Context(), false); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file without --drop-old: got %v, want ErrNotExist", err)
+	}
+	_, err = w.RotateToken(t.Context(), true)
+	w.must(err)
+	if fresh, err := file.Secrets(); err != nil || len(fresh) != 1 {
+		t.Errorf("missing file with --drop-old: got %d secrets, %v, want a new one", len(fresh), err)
+	}
+	if _, err := (Folder{Dir: t.TempDir()}).RotateToken(t.Context(), true); err == nil {
+		t.Error("a folder without keys was accepted")
+	}
 }

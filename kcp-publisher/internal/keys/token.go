@@ -68,10 +68,13 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 }
 
 // RotateToken generates a new token secret. Tokens and passwords from the current secret stay valid until the next
-// rotation. If dropOld is true, they become invalid immediately.
+// rotation. If dropOld is true, they become invalid immediately, and the current secret can be lost.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []WrittenFile, err error) {
 	err = f.WithLock(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
+		if dropOld && errors.Is(err, os.ErrNotExist) {
+			_, err = f.Root() // a folder with neither file is not a key folder
+		}
 		if err != nil {
 			return err
 		}

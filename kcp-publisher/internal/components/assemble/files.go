@@ -38,8 +38,8 @@ type Files struct {
 	Kubernetes render.Capabilities
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
-	// hidden lists the hidden files and folders in a kustomization's folder. They are not packed, because files such as .env often
-	// contain credentials.
+	// hidden lists the hidden files and folders in a kustomization's folder. They are not packed, because files such as
+	// .env often contain credentials.
 	hidden []string
 }
 
