@@ -17,7 +17,7 @@ var pure = []string{
 	"kcp-publisher/internal/core/fleet", "kcp-publisher/internal/core/reconcile",
 	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance",
 	"skr-agent/internal/core/report", "skr-agent/internal/core/round", "skr-agent/internal/agent/logonce",
-	"skr-agent/internal/install/object",
+	"skr-agent/internal/install/object", "skr-agent/internal/metadata",
 	"skr-agent/internal/install/outcome", "skr-agent/internal/install/readiness",
 }
 

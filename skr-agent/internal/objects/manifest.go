@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/metadata"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -127,8 +128,8 @@ func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest,
 		}
 	}
 	before := manifest.DeepCopy()
-	manifest.Labels = mergeMetadata(manifest.Labels, want.Labels, setOf(labelsFromBundle))
-	manifest.Annotations = mergeMetadata(manifest.Annotations, want.Annotations, setOf(fromBundle, fromAgent))
+	manifest.Labels = metadata.Merge(manifest.Labels, want.Labels, setOf(labelsFromBundle))
+	manifest.Annotations = metadata.Merge(manifest.Annotations, want.Annotations, setOf(fromBundle, fromAgent))
 	if manifest.DeletionTimestamp.IsZero() {
 		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
 	}
