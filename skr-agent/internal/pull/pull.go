@@ -102,7 +102,7 @@ var ErrNotStored = errors.New("cannot be stored in Secrets in " + v1beta2.Runtim
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
 func New(options Options) *Puller {
 	return &Puller{
-		Options: options, location: location{current: options.ConfiguredLocation, readTimeout: otherLocationTimeout},
+		Options: options, location: location{current: options.ConfiguredLocation, responseTimeout: otherLocationTimeout},
 		openStore: store.Open,
 	}
 }
