@@ -78,6 +78,9 @@ func (r Reason) MayPassLater() bool {
 	return r == Incomplete || r == NotYetIssued || r.MayPassNewerRoot()
 }
 
+// DependsOnClock reports whether an importer with an earlier clock could accept the same air-gap file.
+func (r Reason) DependsOnClock() bool { return r == Expired || r == RootExpired }
+
 // Error is the error for a refused bundle, report, root of trust or air-gap file.
 type Error struct {
 	Reason Reason

@@ -171,7 +171,7 @@ var levels = map[string]map[string]int{
 		"runtimes": 3, // imports status to print the status of a runtime after reconcile
 	},
 	"skr-agent/internal/": {
-		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "intake": 2, "secrets": 2, "watch": 2,
+		"metadata": 0, "record": 0, "takeover": 1, "contentstore": 2, "core": 2, "intake": 2, "secrets": 2, "watch": 2,
 		"importer": 3, "objects": 3, "prove": 3, "pull": 3, "install": 4, "agent": 5, "command": 6,
 	},
 }

@@ -74,7 +74,8 @@ type State struct {
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Upgrade is true if the runtime had a different version of the module before.
+	// Upgrade is false if the agent recorded the module's first installation before it began. Otherwise, the runtime can
+	// have had a different version before.
 	Upgrade bool `json:"upgrade,omitempty"`
 	// Ready is the time when the module version became ready. It is zero before that.
 	Ready  time.Time `json:"ready,omitzero"`

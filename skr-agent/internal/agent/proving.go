@@ -63,8 +63,8 @@ type moduleChecks struct {
 
 const loggedChecks = "checks"
 
-// measureBeforeUpgrade runs each module's checks before its upgrade, for comparison. A failed measurement does not
-// block the upgrade.
+// measureBeforeUpgrade runs each module's checks before its upgrade, for comparison, and records first installations. A
+// failed measurement does not block the upgrade.
 func (p *proving) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	contentErrors map[string]error,
@@ -73,13 +73,21 @@ func (p *proving) measureBeforeUpgrade(
 		return
 	}
 	held := gate.WaitingUpgrades(b, installed)
-	upgrades := slices.DeleteFunc(p.checkTargets(ctx, b, installed), func(t prove.Target) bool {
+	var upgrades, installations []prove.Target
+	for _, t := range p.checkTargets(ctx, b, installed) {
 		_, isHeld := held[t.Module]
-		return isHeld || contentErrors[t.Module] != nil || t.Installed || !isInstalled(t.Module, installed)
-	})
-	if len(upgrades) == 0 {
+		switch {
+		case isHeld || contentErrors[t.Module] != nil || t.Installed:
+		case isInstalled(t.Module, installed):
+			upgrades = append(upgrades, t)
+		default:
+			installations = append(installations, t)
+		}
+	}
+	if len(upgrades)+len(installations) == 0 {
 		return
 	}
+	p.runner.RecordInstallations(installations)
 	p.runner.MeasureBefore(ctx, upgrades)
 	p.saveChecks(ctx, log)
 }

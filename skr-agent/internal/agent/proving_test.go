@@ -138,12 +138,13 @@ func TestPreUpgradeValuesAreMeasuredOnlyForUpgrades(t *testing.T) {
 		installed []v1beta2.Manifest
 		unstaged  map[string]error
 		want      int
+		upgrade   []bool // Upgrade in each record
 	}{
-		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, nil, 1},
-		"first installation":         {nil, nil, 0},
-		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, nil, 0},
+		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, nil, 1, []bool{true}},
+		"first installation":         {nil, nil, 0, []bool{false}},
+		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, nil, 0, nil},
 		"upgrade with missing content": {
-			[]v1beta2.Manifest{readyManifest("0.9.0")}, map[string]error{"keda": contentstore.ErrMissing}, 0,
+			[]v1beta2.Manifest{readyManifest("0.9.0")}, map[string]error{"keda": contentstore.ErrMissing}, 0, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,6 +154,11 @@ func TestPreUpgradeValuesAreMeasuredOnlyForUpgrades(t *testing.T) {
 					maintenance.Gate{}, c.unstaged)
 			}
 			require.Equal(t, c.want, *measured)
+			records, _ := a.Checks.UnsavedRecords()
+			require.Len(t, records, len(c.upgrade))
+			for i, record := range records {
+				require.Equal(t, c.upgrade[i], record.Upgrade)
+			}
 		})
 	}
 }

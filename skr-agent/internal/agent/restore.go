@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -149,6 +150,7 @@ func (a *Agent) restoreCRDsUntilStart(ctx context.Context) error {
 // restoreSecrets creates deleted Secrets that contained the agent's state. It does not restore Secrets with keys,
 // because operators delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
+	var failed []error
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
 		objects.MemorySecret: a.Restorer.Save} {
 		if !deleted[name] {
@@ -156,11 +158,12 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 		}
 		if err := save(ctx); err != nil {
 			a.changes.recordSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
-			return fmt.Errorf("write Secret %s/%s again: %w", v1beta2.RuntimeNamespace, name, err)
+			failed = append(failed, fmt.Errorf("write Secret %s/%s again: %w", v1beta2.RuntimeNamespace, name, err))
+			continue
 		}
 		log.Info("restored one of the agent's Secrets", "name", name)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // verifyContents verifies stored blobs whose Secrets another client changed, and fetches the last accepted bundle's

@@ -6,9 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
 // The controllers wait until the API server serves their kinds. If the agent did not restore the CRDs while it starts,
@@ -43,7 +48,7 @@ func TestAgentRestoresCRDsDeletedDuringStart(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.True(t, ended, "the first round must end this restore")
-		require.True(t, errors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy())))
+		require.True(t, apierrors.IsNotFound(api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy())))
 	})
 }
 
@@ -79,6 +84,43 @@ func TestOnlyContentAndStateSecretChangesStartARound(t *testing.T) {
 	require.False(t, definitions)
 	require.Empty(t, contents)
 	require.Empty(t, secrets)
+}
+
+// limitedClient is a fake API client that refuses writes while err is set.
+type limitedClient struct {
+	discardClient
+	err error
+}
+
+func (c *limitedClient) Update(context.Context, client.Object, ...client.UpdateOption) error {
+	return c.err
+}
+
+func TestEachDeletedSecretIsRestoredAfterAnError(t *testing.T) {
+	api := &limitedClient{err: apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)}
+	a := newAgent(Options{
+		Puller:   pull.New(pull.Options{ConfiguredLocation: store.NewMemory(), Client: api, Key: trusttest.NewSigner(t)}),
+		Restorer: &objects.Restorer{Client: api, Uncached: api, Signer: trusttest.NewSigner(t)},
+	})
+	_, err := a.Restorer.LoadChecks(t.Context())
+	require.NoError(t, err)
+	want := map[string]bool{pull.StateSecret: true, objects.MemorySecret: true}
+	for name := range want {
+		a.changes.recordSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
+	}
+	for range 2 {
+		_, _, deleted := a.changes.take()
+		require.Equal(t, want, deleted)
+		err := a.restoreSecrets(t.Context(), logr.Discard(), deleted)
+		for name := range want {
+			require.ErrorContains(t, err, name)
+		}
+	}
+	api.err = nil
+	_, _, deleted := a.changes.take()
+	require.NoError(t, a.restoreSecrets(t.Context(), logr.Discard(), deleted))
+	_, _, deleted = a.changes.take()
+	require.Empty(t, deleted)
 }
 
 func TestRepeatedContentDamageIsLoggedOnce(t *testing.T) {

@@ -49,10 +49,10 @@ func withRefused(contentErrors map[string]error, failures []objects.Failure) map
 	return all
 }
 
-// canBeAgentFault reports whether the agent's image could have caused a failure. It returns false for failures with
-// other causes: the runtime's policies, webhooks and quotas.
-func canBeAgentFault(f objects.Failure) bool {
-	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
+// canBeAgentFault reports whether the agent's image could have caused an error. It returns false for errors with other
+// causes: the runtime's policies, webhooks and quotas.
+func canBeAgentFault(err error) bool {
+	return err != nil && !errors.Is(err, guard.ErrExposed) && !objects.IsDenied(err)
 }
 
 // summarizeTrouble summarizes errors for the report. It returns nil if nothing failed. A bundle that cannot be

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
@@ -70,9 +72,45 @@ func TestTenantPolicyDenialDoesNotFailTheAgentImage(t *testing.T) {
 		`moduletemplates "a" is forbidden: User "agent" cannot update resource`:                               true,
 		`Manifest "a" is invalid: spec.version: required`:                                                     true,
 	} {
-		require.Equal(t, want, canBeAgentFault(objects.Failure{Err: errors.New(text)}), text)
+		require.Equal(t, want, canBeAgentFault(errors.New(text)), text)
 	}
-	require.False(t, canBeAgentFault(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
+	require.False(t, canBeAgentFault(fmt.Errorf("%w: a label", guard.ErrExposed)))
+}
+
+func TestOnlyOwnAndRegistryFailuresEndATrial(t *testing.T) {
+	denied := fmt.Errorf("bundle %w: %w", pull.ErrNotStored, errors.New(`secrets "a" is forbidden: exceeded quota: x`))
+	for name, c := range map[string]struct {
+		change        func(*Agent, *roundRun)
+		own, registry bool
+	}{
+		"no failure":               {func(*Agent, *roundRun) {}, false, false},
+		"round failed":             {func(_ *Agent, p *roundRun) { p.errs = []error{errors.New("timeout")} }, true, false},
+		"quota refuses the bundle": {func(a *Agent, _ *roundRun) { a.pollFailed, a.storeErr = true, denied }, false, false},
+		"bundle cannot be stored": {
+			func(a *Agent, _ *roundRun) { a.pollFailed, a.storeErr = true, pull.ErrNotStored }, true, false,
+		},
+		"poll failed":              {func(a *Agent, _ *roundRun) { a.pollFailed = true }, false, true},
+		"report was not delivered": {func(a *Agent, _ *roundRun) { a.delivery.failed = true }, false, true},
+		"quota refuses an object": {
+			func(_ *Agent, p *roundRun) { p.written.Failures = []objects.Failure{{Err: denied}} }, false, false,
+		},
+		"API server refuses an object": {
+			func(_ *Agent, p *roundRun) { p.written.Failures = []objects.Failure{{Err: errors.New("no")}} }, true, false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := trusttest.Now
+			a := newAgent(Options{Now: func() time.Time { return now }})
+			a.delivery.content = "report"
+			p := &roundRun{}
+			c.change(a, p)
+			require.Zero(t, a.recordTrial(p))
+			now = now.Add(time.Minute)
+			require.Equal(t, c.own || c.registry, a.recordTrial(p) == 0)
+			require.Equal(t, c.own, a.trial.ownFailure.Load())
+			require.Equal(t, c.registry, a.trial.registryFailure.Load())
+		})
+	}
 }
 
 func TestRefusedManifestSetsItsModulesReason(t *testing.T) {

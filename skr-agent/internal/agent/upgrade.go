@@ -13,28 +13,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
 // upgradeImage updates the image in the agent's Deployment. Failures with causes outside the agent's image, such as the
 // runtime's policies, do not count against the image.
 func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
-	var well time.Duration
-	healthy := len(p.errs) == 0 && !slices.ContainsFunc(p.written.Failures, canBeAgentFault)
-	if !healthy {
-		a.trial.ownFailure.Store(true)
-	}
-	if a.pollFailed && a.storeErr == nil || a.delivery.failed {
-		a.trial.registryFailure.Store(true)
-	}
-	switch {
-	case !healthy || a.pollFailed || a.delivery.failed || a.delivery.content == "":
-		a.healthySince = time.Time{}
-	case a.healthySince.IsZero():
-		a.healthySince = a.Now()
-	default:
-		well = a.Now().Sub(a.healthySince)
-	}
-	outcome, err := a.Deployment.Reconcile(ctx, a.targetImage(ctx), well)
+	outcome, err := a.Deployment.Reconcile(ctx, a.targetImage(ctx), a.recordTrial(p))
 	if err != nil {
 		p.log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
 		return
@@ -46,6 +31,30 @@ func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 		a.emitEvent(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
 	}
 	a.agentProblem, p.facts.IsProven = outcome.Problem, outcome.Proven
+}
+
+// recordTrial records the round's failures that count against the agent's image. It returns the time since the last of
+// these failures, which is 0 before the first report.
+func (a *Agent) recordTrial(p *roundRun) time.Duration {
+	isOwn := len(p.errs) > 0 || canBeAgentFault(a.storeErr) ||
+		slices.ContainsFunc(p.written.Failures, func(f objects.Failure) bool { return canBeAgentFault(f.Err) })
+	if isOwn {
+		a.trial.ownFailure.Store(true)
+	}
+	// If the agent could not store a bundle, the registry worked.
+	isRegistry := a.pollFailed && a.storeErr == nil || a.delivery.failed
+	if isRegistry {
+		a.trial.registryFailure.Store(true)
+	}
+	switch {
+	case isOwn || isRegistry || a.delivery.content == "":
+		a.healthySince = time.Time{}
+	case a.healthySince.IsZero():
+		a.healthySince = a.Now()
+	default:
+		return a.Now().Sub(a.healthySince)
+	}
+	return 0
 }
 
 // trialFailures records failures since the process started. They decide whether the agent's new image is rolled back.

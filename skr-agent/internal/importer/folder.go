@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ type Folder struct {
 	incomplete [][]string        // files refused because other files are missing or because they were issued in the future
 	retryAt    time.Time         // when to import the files in incomplete again; zero if they only need other files
 	reported   map[string]string // last error for each file in incomplete
+	expired    [][]string        // files refused because their validity period has ended, except files in incomplete
+	expiredAt  time.Time         // the importer's clock when it last refused an expired file
 }
 
 // FileResult is the result of importing one file.
@@ -53,9 +56,14 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 		all = append(all, FileResult{File: strings.Join(file.Paths, " "), Err: file.Incomplete})
 		f.markHandled(file.Paths)
 	}
+	f.expired = slices.DeleteFunc(f.expired, f.hasChanged)
 	isEarly := !f.retryAt.IsZero() && !time.Now().Before(f.retryAt)
-	if len(waiting) == 0 && !isEarly {
+	isSetBack := importer.Now().Before(f.expiredAt) // the clock was ahead when the importer refused the files
+	if len(waiting) == 0 && !isEarly && !isSetBack {
 		return all, nil
+	}
+	if isSetBack {
+		waiting, f.expired, f.expiredAt = append(waiting, f.expired...), nil, time.Time{}
 	}
 	waiting, f.incomplete, f.retryAt = append(waiting, f.incomplete...), nil, time.Time{}
 	for {
@@ -68,6 +76,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 		progress := false
 		for n, t := range taken {
 			refused := refusal.Of(t.Err)
+			f.recordExpired(waiting[n], refused, importer.Now())
 			switch {
 			case refused != nil && refused.Reason.MayPassLater():
 				later = append(later, waiting[n])
@@ -87,6 +96,26 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 		}
 		waiting = later
 	}
+}
+
+// recordExpired records a file that was refused because the clock is later than the end of a validity period. If the
+// clock is set back, the next call to Import imports the file again.
+func (f *Folder) recordExpired(paths []string, refused *refusal.Error, now time.Time) {
+	if refused == nil || !refused.Reason.DependsOnClock() {
+		return
+	}
+	f.expiredAt = now
+	if !refused.Reason.MayPassLater() {
+		f.expired = append(f.expired, paths)
+	}
+}
+
+// hasChanged reports whether a file was deleted or changed after its import.
+func (f *Folder) hasChanged(paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		state, isHandled := f.handled[path]
+		return !isHandled || state != f.seen[path]
+	})
 }
 
 // earlyInterval is the retry interval for a file whose issue time is later than the agent's clock.

@@ -442,6 +442,39 @@ func TestPostponedFileIsRetriedAfterAnError(t *testing.T) {
 	whole(t, working, "keda", "nats")
 }
 
+func TestExpiredFileIsImportedAfterTheClockIsSetBack(t *testing.T) {
+	for want, ahead := range map[refusal.Reason]time.Duration{
+		refusal.Expired: 30 * 24 * time.Hour, refusal.RootExpired: 400 * 24 * time.Hour,
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			s := newSender(t)
+			i := s.importer(filepath.Join(t.TempDir(), "target"))
+			folder := &Folder{Dir: t.TempDir()}
+			data, err := os.ReadFile(s.next(1, false, "keda"))
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(folder.Dir, "file.tar"), data, 0o600))
+			for n, step := range []struct {
+				offset time.Duration
+				want   refusal.Reason
+				count  int
+			}{{ahead, "", 0}, {ahead, want, 1}, {ahead + time.Hour, "", 0}, {0, "", 1}, {0, "", 0}} {
+				i.Now = func() time.Time { return noon.Add(step.offset) }
+				taken, err := folder.Import(t.Context(), i)
+				must(t, err)
+				if len(taken) != step.count {
+					t.Fatalf("scan %d: got %d results, want %d", n, len(taken), step.count)
+				}
+				for _, r := range taken {
+					if got := refusal.Of(r.Err); (got == nil) != (step.want == "") || got != nil && got.Reason != step.want {
+						t.Errorf("scan %d: got error %v, want %q", n, r.Err, step.want)
+					}
+				}
+			}
+			whole(t, i, "keda")
+		})
+	}
+}
+
 // A client that can write to the folder can create files with any number of different names.
 func TestFolderForgetsDeletedFiles(t *testing.T) {
 	i := newSender(t).importer(filepath.Join(t.TempDir(), "target"))
@@ -457,7 +490,7 @@ func TestFolderForgetsDeletedFiles(t *testing.T) {
 	}
 	_, err := folder.Import(t.Context(), i)
 	must(t, err)
-	if len(folder.handled)+len(folder.reported)+len(folder.incomplete)+len(folder.seen) > 0 {
+	if len(folder.handled)+len(folder.reported)+len(folder.incomplete)+len(folder.seen)+len(folder.expired) > 0 {
 		t.Errorf("records of deleted files remain: %v, %v, %v", folder.handled, folder.reported, folder.incomplete)
 	}
 }

@@ -18,15 +18,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/metadata"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-const (
-	// fieldOwner is the agent's field manager.
-	fieldOwner = "kyma-pull"
-	// defaultOwner is the field manager for the agent's requests that do not set one. It is the name of the program.
-	defaultOwner = "skr-agent"
-)
+const fieldOwner, defaultOwner = metadata.FieldOwner, metadata.DefaultOwner
 
 // EnsureFoundation creates the namespace and the CRDs that all other objects need. If a webhook rejects the change to
 // an existing object, EnsureFoundation continues with that object.

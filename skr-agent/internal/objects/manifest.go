@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/metadata"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
@@ -92,8 +93,7 @@ func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error
 	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
 }
 
-// updateRemoved updates the Manifest for a module that is being removed (see updateBeforeRemoval). It never downgrades
-// the module, because bundle.Trust.CheckVersions does not check removed modules.
+// updateRemoved updates the Manifest for a module that is being removed (see updateBeforeRemoval).
 func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
@@ -102,19 +102,18 @@ func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate m
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // nothing to update before the deletion starts
 	}
-	if bundle.IsOlder(want.Spec.Version, manifest.Spec.Version) {
-		return nil
-	}
 	return s.updateBeforeRemoval(ctx, manifest, want, gate)
 }
 
 // updateBeforeRemoval updates a Manifest that is being deleted, because the removal may need a newer version's
 // operator. It keeps the default CR in the Manifest's spec, because the installer must still delete this CR. It skips
-// unmanaged Manifests, and Manifests that another client deleted.
+// unmanaged Manifests, and Manifests that another client deleted. It never downgrades the module: a module that is
+// requested again with an older version is installed after its removal.
 func (s *Syncer) updateBeforeRemoval(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
-	if gate.BlocksUpgradeBeforeRemoval() || !s.Records.HasRemoval(manifest) || s.Records.IsUnmanaged(manifest) {
+	if gate.BlocksUpgradeBeforeRemoval() || !s.Records.HasRemoval(manifest) || s.Records.IsUnmanaged(manifest) ||
+		bundle.IsOlder(want.Spec.Version, manifest.Spec.Version) {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
@@ -129,8 +128,8 @@ func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest,
 		}
 	}
 	before := manifest.DeepCopy()
-	manifest.Labels = mergeMetadata(manifest.Labels, want.Labels, setOf(labelsFromBundle))
-	manifest.Annotations = mergeMetadata(manifest.Annotations, want.Annotations, setOf(fromBundle, fromAgent))
+	manifest.Labels = metadata.Merge(manifest.Labels, want.Labels, setOf(labelsFromBundle))
+	manifest.Annotations = metadata.Merge(manifest.Annotations, want.Annotations, setOf(fromBundle, fromAgent))
 	if manifest.DeletionTimestamp.IsZero() {
 		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
 	}

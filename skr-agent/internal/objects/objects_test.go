@@ -313,43 +313,6 @@ func TestRemovalStartedByVersion010Continues(t *testing.T) {
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }
 
-func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	w.sync(bundleOf(module("keda", "1.0.0")))
-	manifest := &v1beta2.Manifest{}
-	require.True(t, w.get(manifest, "keda"))
-	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
-	require.NoError(t, cluster.Update(ctx, manifest))
-	removal := bundleOf()
-	removal.Statement.Predicate.Removals = []string{"keda"}
-	w.sync(removal)
-	again := module("keda", "2.0.0")
-	again.Spec.CustomResourcePolicy = v1beta2.PolicyIgnore
-	w.sync(bundleOf(again))
-	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
-	require.True(t, w.Records.HasRemoval(manifest), "the removal must continue")
-	require.Equal(t, "2.0.0", manifest.Spec.Version)
-	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy,
-		"the default CR must still be deleted")
-	manifest.Finalizers = nil
-	require.NoError(t, cluster.Update(ctx, manifest))
-	w.sync(bundleOf(again))
-	require.True(t, w.get(manifest, "keda"), "the module must be installed again")
-	require.False(t, w.Records.HasRemoval(manifest))
-	require.Equal(t, v1beta2.PolicyIgnore, manifest.Spec.CustomResourcePolicy)
-
-	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
-	require.NoError(t, cluster.Update(ctx, manifest))
-	require.NoError(t, cluster.Delete(ctx, manifest))
-	w.sync(bundleOf(module("keda", "3.0.0")))
-	require.False(t, w.get(manifest, "keda"))
-	require.Equal(t, "2.0.0", manifest.Spec.Version,
-		"a Manifest that no bundle removed must not be updated during its deletion")
-	manifest.Finalizers = nil
-	require.NoError(t, cluster.Update(ctx, manifest))
-}
-
 func TestFrozenBundleDoesNotChangeARemovedModule(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))

@@ -103,6 +103,8 @@ func (r *Runner) Restore(records []checks.Record) {
 }
 
 // Set replaces the modules whose checks run. If a module's version changes, its checks are measured from the beginning.
+// An installed version without a record counts as an upgrade without values from before the upgrade, because the checks
+// can be newer than the upgrade.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,10 +113,10 @@ func (r *Runner) Set(targets []Target) {
 		m := r.modules[t.Module]
 		if m == nil || m.Version != t.Version {
 			if !t.Installed {
-				// Skip a version that is not installed yet. Before its upgrade, MeasureBefore adds it.
+				// Skip a version that is not installed yet. RecordInstallations or MeasureBefore adds it.
 				continue
 			}
-			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version}}
+			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version, Upgrade: true}}
 		}
 		m.target, m.States = t, checks.Continue(t.Definitions, m.States)
 		if t.Ready && m.Ready.IsZero() {
@@ -126,6 +128,31 @@ func (r *Runner) Set(targets []Target) {
 	r.wakeUp()
 }
 
+// RecordInstallations records modules before their first installation. Their checks have no value before an upgrade.
+func (r *Runner) RecordInstallations(targets []Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range targets {
+		r.addRecord(t, false)
+	}
+}
+
+// addRecord adds a record for a version that is not installed yet. It returns nil if the version is already known. The
+// caller must hold mu.
+func (r *Runner) addRecord(t Target, isUpgrade bool) *module {
+	if known := r.modules[t.Module]; known != nil && known.Version == t.Version {
+		return nil
+	}
+	m := &module{
+		Record: checks.Record{
+			Module: t.Module, Version: t.Version, Upgrade: isUpgrade, States: checks.Continue(t.Definitions, nil),
+		},
+		target: t,
+	}
+	r.modules[t.Module] = m
+	return m
+}
+
 // MeasureBefore measures the values of checks once before an upgrade, for comparison with the values after the upgrade.
 // It takes at most 30 seconds.
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
@@ -134,19 +161,11 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 	var modules errgroup.Group
 	for _, t := range targets {
 		r.mu.Lock()
-		known := r.modules[t.Module]
-		if known != nil && known.Version == t.Version {
-			r.mu.Unlock()
+		m := r.addRecord(t, true)
+		r.mu.Unlock()
+		if m == nil {
 			continue
 		}
-		m := &module{
-			Record: checks.Record{
-				Module: t.Module, Version: t.Version, Upgrade: true, States: checks.Continue(t.Definitions, nil),
-			},
-			target: t,
-		}
-		r.modules[t.Module] = m
-		r.mu.Unlock()
 		modules.Go(func() error {
 			r.measureBefore(ctx, t, m)
 			return nil

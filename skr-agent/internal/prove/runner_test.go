@@ -214,10 +214,11 @@ func TestOnlyChecksWithValuesAreMeasuredBeforeAnUpgrade(t *testing.T) {
 	})
 }
 
-// The runtime had version 1.0.0, and the query returned no value before the upgrade.
+// The query returned no value before the upgrade. Without a record, the check can be newer than the upgrade.
 func TestMeasureReceivesMissingValueOnlyAfterUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for upgrade, want := range map[bool]string{false: "", true: checks.MissingValue} {
+		missing := checks.MissingValue
+		for before, want := range map[string]string{"installation": "", "upgrade": missing, "no record": missing} {
 			w := newWorld(t)
 			w.before = ""
 			var got string
@@ -225,14 +226,17 @@ func TestMeasureReceivesMissingValueOnlyAfterUpgrade(t *testing.T) {
 				got = before
 				return checks.Measurement{Verdict: checks.Unknown}
 			}
-			if upgrade {
-				w.MeasureBefore(t.Context(), []Target{target("2.0.0", false, query)})
+			switch next := []Target{target("2.0.0", false, query)}; before {
+			case "installation":
+				w.RecordInstallations(next)
+			case "upgrade":
+				w.MeasureBefore(t.Context(), next)
 			}
 			records, _ := w.UnsavedRecords()
 			w.Restore(records)
 			w.Set([]Target{target("2.0.0", true, query)})
 			pass(2 * time.Minute)
-			require.Equal(t, want, got, "upgrade %t", upgrade)
+			require.Equal(t, want, got, before)
 			require.Empty(t, w.Results("keda", "2.0.0")[0].Before)
 		}
 	})

@@ -3,11 +3,13 @@ package pull
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
@@ -22,8 +24,8 @@ type location struct {
 	announced store.Store
 	// skippedUntil contains the time of the next attempt to read each location that did not respond.
 	skippedUntil map[string]time.Time
-	// readTimeout limits the time to read a location that is not the current one.
-	readTimeout time.Duration
+	// responseTimeout limits the time until a location that is not the current one responds.
+	responseTimeout time.Duration
 }
 
 const (
@@ -146,11 +148,12 @@ func (p *Puller) otherLocations(failed bool) []store.Store {
 
 // pullFrom reads a location that is not the current one. ok is true if pullFrom has made it the current location.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
-	limited, cancel := context.WithTimeout(ctx, p.location.readTimeout)
-	defer cancel()
 	used, refused := p.location.current, slices.Clone(p.refused)
 	p.location.current = other
-	changed, err := p.pullCurrent(limited)
+	err := p.awaitResponse(ctx)
+	if err == nil {
+		changed, err = p.pullCurrent(ctx)
+	}
 	if err == nil && (changed || failed && other.String() != p.ConfiguredLocation.String()) {
 		if !changed {
 			// If the bundle changed, pullCurrent has already saved the location.
@@ -163,11 +166,23 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 		}
 	}
 	p.location.current, p.refused = used, refused
-	if err != nil && limited.Err() != nil {
+	if errors.Is(err, context.DeadlineExceeded) {
 		if p.location.skippedUntil == nil {
 			p.location.skippedUntil = map[string]time.Time{}
 		}
 		p.location.skippedUntil[other.String()] = p.Now().Add(skipInterval)
 	}
 	return false, false
+}
+
+// awaitResponse looks up the newest bundle in the current location, within responseTimeout. The limit does not cover
+// the documents, because reading all of them over a slow link can take longer.
+func (p *Puller) awaitResponse(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, p.location.responseTimeout)
+	defer cancel()
+	repository, err := p.location.current.Reading(limited, bundle.DesiredRepository(p.Trust.Runtime))
+	if err == nil {
+		_, err = store.Head(limited, repository, bundle.TagDesired)
+	}
+	return err
 }

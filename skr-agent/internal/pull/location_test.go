@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 )
 
 // place is a location whose registry can be unavailable.
@@ -25,7 +27,9 @@ type place struct {
 	name string
 	// If down is true, the registry refuses connections. If hangs is true, it never responds.
 	down, hangs bool
-	reads       int
+	// delay is the time until the registry responds to each read.
+	delay time.Duration
+	reads int
 }
 
 func newPlace(t *testing.T, name string) *place {
@@ -45,6 +49,8 @@ func (p *place) Reading(ctx context.Context, repository string) (store.Reader, e
 		return nil, ctx.Err()
 	case p.down:
 		return nil, errors.New("connection refused")
+	case !pause.Sleep(ctx, p.delay):
+		return nil, ctx.Err()
 	}
 	return p.Store.Reading(ctx, repository)
 }
@@ -167,7 +173,7 @@ func TestConfiguredLocationOverridesSavedOne(t *testing.T) {
 
 func TestUnresponsiveRegistryIsPolledLessOften(t *testing.T) {
 	m := newMoving(t)
-	m.puller.location.readTimeout = time.Millisecond
+	m.puller.location.responseTimeout = time.Millisecond
 	m.announce()
 	m.pushTo(m.before)
 	m.after.hangs = true
@@ -182,8 +188,24 @@ func TestUnresponsiveRegistryIsPolledLessOften(t *testing.T) {
 
 	m.before.down, m.after.hangs = true, false
 	m.pushTo(m.after)
-	m.puller.location.readTimeout = otherLocationTimeout
+	m.puller.location.responseTimeout = otherLocationTimeout
 	m.pull(true, m.after)
+}
+
+func TestAgentMovesToASlowRegistry(t *testing.T) {
+	for name, isDown := range map[string]bool{"old registry works": false, "old registry is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMoving(t)
+				m.announce()
+				m.pushTo(m.before)
+				m.pull(true, m.before)
+				m.before.down, m.after.delay = isDown, otherLocationTimeout*6/10
+				m.pushTo(m.after)
+				m.pull(true, m.after)
+			})
+		})
+	}
 }
 
 func TestFolderIgnoresAnnouncedLocation(t *testing.T) {

@@ -102,7 +102,7 @@ var ErrNotStored = errors.New("cannot be stored in Secrets in " + v1beta2.Runtim
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
 func New(options Options) *Puller {
 	return &Puller{
-		Options: options, location: location{current: options.ConfiguredLocation, readTimeout: otherLocationTimeout},
+		Options: options, location: location{current: options.ConfiguredLocation, responseTimeout: otherLocationTimeout},
 		openStore: store.Open,
 	}
 }
@@ -323,9 +323,17 @@ func (p *Puller) contentReader() intake.Contents {
 	return intake.Contents{Location: p.location.current, Registries: p.Registries}
 }
 
+// recordRefusal records a refused bundle or root of trust, unless the last recorded bundle or root is the same. A poll
+// can refuse both a root and a bundle.
 func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
-	if n := len(p.refused); n > 0 && p.refused[n-1].Digest == d && p.refused[n-1].Reason == refusal.Reason {
-		return
+	for _, last := range slices.Backward(p.refused) {
+		if last.Reason.AboutRoot() != refusal.Reason.AboutRoot() {
+			continue
+		}
+		if last.Digest == d && last.Reason == refusal.Reason {
+			return
+		}
+		break
 	}
 	p.refused = append(
 		p.refused,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
@@ -344,4 +345,23 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 		require.Equal(t, want, followed.MirroredName(image))
 	}
 	require.Len(t, settings.Mirrors, 5, "the mirrors of the bundle must not change")
+}
+
+func TestRefusedRootAndBundleAreRecordedOnce(t *testing.T) {
+	m := newMoving(t)
+	other := &world{T: t, rootKey: newKey(t), place: m.before}
+	other.newFleet()
+	other.publishRoot(func(*trust.RootDraft) {})
+	m.signed(newKey(t), func(*bundle.Predicate) {})
+	var first []bundle.RefusedBundle
+	for poll := range 3 {
+		_, err := m.puller.Pull(t.Context())
+		require.NotNil(t, refusal.Of(err), "the bundle must be refused, got error %v", err)
+		if poll == 0 {
+			first = slices.Clone(m.puller.RefusedBundles())
+			require.Len(t, first, 2)
+		}
+		require.Equal(t, first, m.puller.RefusedBundles())
+		m.now = m.now.Add(time.Minute)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/metadata"
 )
 
 // Values for secretChange.Action: the actions on one Secret.
@@ -19,8 +20,8 @@ const (
 	actionNone   = "nothing"
 	actionCreate = "create"
 	actionUpdate = "update"
-	// actionReplace means to delete the Secret and create it again, because the API server does not update immutable
-	// Secrets or the type of a Secret.
+	// actionReplace means to delete the Secret and create it again, because the API server does not update the data of
+	// immutable Secrets or the type of a Secret.
 	actionReplace = "replace"
 )
 
@@ -44,23 +45,19 @@ func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (
 	if live == nil {
 		return secretChange{actionCreate, next}, nil
 	}
-	if !isOwned(live, known) && (live.Type != next.Type || !equal(live.Data, next.Data)) {
+	isSame := live.Type == next.Type && equal(live.Data, next.Data)
+	if !isSame && !isOwned(live, known) {
 		return secretChange{},
 			reason.Errorf(reason.Conflict,
 				"the existing Secret belongs to another owner; delete it, or choose another name in the control plane")
 	}
-	if live.Type != next.Type || live.Immutable != nil && *live.Immutable {
-		if live.Type == next.Type && equal(live.Data, next.Data) && live.Labels[v1beta2.LabelSealed] == v1beta2.True {
-			return secretChange{Action: actionNone}, nil
-		}
+	if !isSame && (live.Type != next.Type || live.Immutable != nil && *live.Immutable) {
 		return secretChange{actionReplace, next}, nil
 	}
 	updated := live.DeepCopy()
-	if updated.Labels == nil {
-		updated.Labels = map[string]string{}
-	}
-	maps.Copy(updated.Labels, labels)
-	if equal(live.Data, next.Data) && maps.Equal(live.Labels, updated.Labels) {
+	ownLabels, _ := metadata.Own(live.ManagedFields)
+	updated.Labels = metadata.Merge(live.Labels, labels, ownLabels)
+	if isSame && maps.Equal(live.Labels, updated.Labels) {
 		return secretChange{Action: actionNone}, nil
 	}
 	updated.Data = next.Data

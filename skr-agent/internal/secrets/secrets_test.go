@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/hack/lender"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/metadata"
 )
 
 const value = "hunter2-and-more"
@@ -41,6 +42,11 @@ func written(change func(*corev1.Secret)) *corev1.Secret {
 			Name:            "login",
 			ResourceVersion: "7",
 			Labels:          map[string]string{"app": "keda", v1beta2.LabelSealed: "true", "theirs": "1"},
+			ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: metadata.DefaultOwner, FieldsV1: metav1.NewFieldsV1(
+					`{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:dropped":{},"f:kyma-pull.dev/sealed":{}}}}`)},
+				{Manager: "kubectl-label", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:theirs":{}}}}`)},
+			},
 		},
 		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte(value)},
 	}
@@ -75,6 +81,15 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		"Secret is immutable and value changed": {
 			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), actionReplace,
 		},
+		"Secret is immutable and label changed": {
+			written(func(s *corev1.Secret) { s.Immutable, s.Labels["app"] = new(true), "" }), actionUpdate,
+		},
+		"label dropped in the control plane": {
+			written(func(s *corev1.Secret) { s.Labels["dropped"] = "1" }), actionUpdate,
+		},
+		"Secret is immutable and label dropped": {
+			written(func(s *corev1.Secret) { s.Immutable, s.Labels["dropped"] = new(true), "1" }), actionUpdate,
+		},
 		"agent's label removed": {
 			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), actionUpdate,
 		},
@@ -82,7 +97,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 			written(func(s *corev1.Secret) { s.Labels = nil }), actionUpdate,
 		},
 		"Secret is immutable and agent's label removed": {
-			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), actionReplace,
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), actionUpdate,
 		},
 		"labels and value removed, UID known": {
 			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), actionUpdate,
@@ -107,7 +122,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		}
 		s := change.Secret
 		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" ||
-			s.Labels[v1beta2.LabelSealed] != "true" ||
+			s.Labels[v1beta2.LabelSealed] != "true" || s.Labels["dropped"] != "" ||
 			s.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: got labels %v, data %v and type %s, want the sealed Secret", name, s.Labels, s.Data, s.Type)
 		}

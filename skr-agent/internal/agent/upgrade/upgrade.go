@@ -88,8 +88,9 @@ func onRestart(k Snapshot, uptime time.Duration) Step {
 func onReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
 	if k.RunningImage != k.TemplateImage {
-		// A Pod with a different image is starting. This Pod leads until the other Pod is ready.
-		if k.IsStuck && k.ProvenImage != "" {
+		// A Pod with a different image is starting. This Pod leads until the other Pod is ready. If that image is the
+		// proven image, the rollback has already happened.
+		if k.IsStuck && k.ProvenImage != "" && k.ProvenImage != k.TemplateImage {
 			return k.rollBack("Pods with the new image did not become ready in time")
 		}
 		return s

@@ -50,6 +50,18 @@ func TestAgentImageMustProveItselfOrBeRolledBack(t *testing.T) {
 			well: Trial,
 			want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
+		"image stays failed if the Pods of the proven image do not become ready": {
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"}, RunningImage: "b",
+				IsStuck: true},
+			wanted: "b", well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
+		},
+		"image stays undecided if the Pods of the proven image do not become ready": {
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 2},
+				RunningImage: "b", IsStuck: true},
+			wanted: "b", well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 2},
+		},
 		"rolled back image is not retried": {
 			known:  Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"}, RunningImage: "a"},
 			wanted: "b", well: Trial,
