@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -256,6 +257,7 @@ func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	must(t, err)
 	dir := t.TempDir()
 	s := newShell(t, dir, binaries)
+	must(t, os.WriteFile(filepath.Join(dir, "ca.pem"), selfSignedCA(t), 0o600))
 	for _, name := range []string{"old-release.pem", "new-release.pem"} {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
 		must(t, err)
@@ -285,6 +287,15 @@ func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	if ran != 3 {
 		t.Errorf("ran an unexpected number of steps: %d", ran)
 	}
+}
+
+func selfSignedCA(t *testing.T) []byte {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestRevokingAKeyInUseAsksForConfirmation(t *testing.T) {

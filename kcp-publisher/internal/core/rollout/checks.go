@@ -45,12 +45,6 @@ func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
 
-// definedCheck is a check with its DefinitionID.
-type definedCheck struct {
-	fleet.Check
-	definition string
-}
-
 func (p *plan) memberChecks(m *member) []definedCheck {
 	if m.wave < 0 {
 		return nil

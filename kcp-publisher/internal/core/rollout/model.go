@@ -236,6 +236,12 @@ type member struct {
 	uncheckedMessage string
 }
 
+// definedCheck is a check with its DefinitionID.
+type definedCheck struct {
+	fleet.Check
+	definition string
+}
+
 // wave counts a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave with a percentage or a count
