@@ -238,6 +238,40 @@ func TestPublisherKeyCanBeInKMS(t *testing.T) {
 	}
 }
 
+func TestRotateKeepsCurrentKMSKey(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
+	kms := func() (context.Context, string) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		w.must(err)
+		thumbprint, err := trust.Thumbprint(&key.PublicKey)
+		w.must(err)
+		return context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key)), thumbprint
+	}
+	reference := fake.ReferenceScheme + "publisher"
+	firstKMS, first := kms()
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		return c.Rotate(firstKMS, trust.RolePublisher, reference, true)
+	})
+	// The folder still contains the replaced publisher.key, and the operator does not set --publisher-key.
+	if role, err := w.SigningRole(t.Context(), first); err != nil || role != trust.RolePublisher {
+		t.Errorf("KMS key: got role %q and error %v, want %s", role, err, trust.RolePublisher)
+	}
+	secondKMS, second := kms()
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		return c.Rotate(secondKMS, trust.RolePublisher, reference, false)
+	})
+	if root := w.root(); !root.TrustsKey(first) || !root.TrustsKey(second) || root.IsRevoked(first) {
+		t.Errorf("got publisher keys %v, want %s and %s", root.Publishers(), first, second)
+	}
+	thirdKMS, _ := kms()
+	c, err := w.Change(until)
+	w.must(err)
+	if err := c.Rotate(thirdKMS, trust.RolePublisher, reference, false); err == nil ||
+		!strings.Contains(err.Error(), "--publisher-key") {
+		t.Errorf("two listed keys, neither in the folder: got error %v", err)
+	}
+}
+
 func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
 	w := newWorld(t, InitOptions{}, "")
 	file, err := OpenTokenFile(w.Folder)
