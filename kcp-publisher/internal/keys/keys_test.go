@@ -272,6 +272,34 @@ func TestRotateKeepsCurrentKMSKey(t *testing.T) {
 	}
 }
 
+func TestSecondDraftDoesNotReplacePendingKey(t *testing.T) {
+	w := newWorld(t, InitOptions{RootKeys: 2, Threshold: 2, Epoch: 1}, "")
+	roots, _ := w.root().Signers()
+	one := w.RootKeyFiles()[:1]
+	for file, change := range map[string]func(*Change) error{
+		FilePublisherKey + nextSuffix: rotatePublisher(t.Context(), true),
+		"root-v2.key":                 func(c *Change) error { return c.RotateRoot(roots[1]) },
+	} {
+		w.change(one, change)
+		draft := w.path(draftName(2))
+		pending, err := os.ReadFile(w.path(file))
+		w.must(err)
+		c, err := w.Change(until)
+		w.must(err)
+		w.must(change(c))
+		if _, err := c.Finish(one); err == nil || !strings.Contains(err.Error(), w.path(file)) ||
+			!strings.Contains(err.Error(), draft) {
+			t.Errorf("second draft with %s: got error %v, want both files", file, err)
+		}
+		if now, err := os.ReadFile(w.path(file)); err != nil || !slices.Equal(now, pending) {
+			t.Errorf("second draft replaced %s (error %v)", file, err)
+		}
+		w.must(os.Remove(draft))
+		w.change(one, change) // the operator deleted the draft, so the key is not needed
+		w.must(os.Remove(draft))
+	}
+}
+
 func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
 	w := newWorld(t, InitOptions{}, "")
 	file, err := OpenTokenFile(w.Folder)
