@@ -49,7 +49,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		"runtime with an existing file": {
 			enroll("rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists",
 		},
-		"runtimes of which one has an existing file": {
+		"two runtimes, one with an existing file": {
 			enroll("amsterdam", "rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists",
 		},
 		"several runtimes to stdout": {enroll("rome", "berlin"), cli.ExitUsage, "--output-dir is required"},

@@ -240,8 +240,8 @@ func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob,
 	return manifest, nil
 }
 
-// lastSequence returns the highest sequence of the last image lists for the runtimes in the file, or 0. Like an import, it
-// ignores lists that are not signed by a current publisher key or belong to another epoch.
+// lastSequence returns the highest sequence of the last image lists for the runtimes in the file, or 0. Like an import,
+// it ignores lists that are not signed by a current publisher key or belong to another epoch.
 func (g *gatherer) lastSequence(ctx context.Context, repository store.Reader) (highest int64, err error) {
 	for _, b := range g.carried {
 		fetched, err := store.Fetch(ctx, repository, bundle.CarriedLastTag(b.Runtime))
@@ -287,8 +287,8 @@ func (g *gatherer) existingManifest(
 	return &found, nil
 }
 
-// predicate returns the content to sign for the image list. Its sequence number is higher than last, and at least that of
-// each bundle in the file. The list expires as soon as the first of these bundles does.
+// predicate returns the content to sign for the image list. Its sequence number is higher than last, and at least that
+// of each bundle in the file. The list expires as soon as the first of these bundles does.
 func (g *gatherer) predicate(last int64) bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
 		Epoch: g.Keys.Root.Epoch, Sequence: bundle.NextSequence(last, g.Now),

@@ -82,8 +82,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// refresh reads the objects that the cache does not contain. If a read fails, refresh keeps the previous objects, because
-// the command would print missing warnings as resolved.
+// refresh reads the objects that the cache does not contain. If a read fails, refresh keeps the previous objects,
+// because the command would print missing warnings as resolved.
 func (f *statusFlags) refresh(ctx context.Context, api client.Reader, around *fleet.Input) error {
 	offered, err := f.readOffered(ctx, api)
 	if err == nil {

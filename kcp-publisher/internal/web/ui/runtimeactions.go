@@ -151,8 +151,8 @@ func (p *pages) performAction(
 		return
 	}
 	c := confirmation{
-		Heading: chosen.Title + " " + runtimeCount(len(selected), r.fleet.link(selected[0]).Text) + "?", Effect: chosen.effect,
-		Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),
+		Heading: chosen.Title + " " + runtimeCount(len(selected), r.fleet.link(selected[0]).Text) + "?",
+		Effect:  chosen.effect, Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {

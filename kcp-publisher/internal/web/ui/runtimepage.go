@@ -59,8 +59,8 @@ type event struct {
 	Count                 int32
 }
 
-// findRuntime returns the requested runtime. If several Kymas have its ID and the request names none of them, it returns
-// the runtime of the owner, or the first one if none of the Kymas is the owner. If it returns nil, it has already
+// findRuntime returns the requested runtime. If several Kymas have its ID and the request does not name a Kyma, it
+// returns the runtime of the owner, or the first runtime if the ID has no owner. If it returns nil, it has already
 // responded with an error.
 func (p *pages) findRuntime(w http.ResponseWriter, r pageRequest) *fleet.Runtime {
 	id, name := r.PathValue("id"), r.URL.Query().Get(kymaParameter)

@@ -13,7 +13,7 @@ import (
 // maxChoices is the maximum number of values in a filter. Users can put other values into the address.
 const maxChoices = 100
 
-// kymaParameter is the parameter in the address of a runtime's page that selects one of the Kymas with the runtime's ID.
+// kymaParameter is the parameter of a runtime page's address that selects one of the Kymas with the runtime's ID.
 const kymaParameter = "kyma"
 
 // snapshot is a fleet with the data that its pages share. It is immutable.
