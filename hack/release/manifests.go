@@ -104,6 +104,8 @@ func (r *release) manifest(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Helm does not manage objects that users apply with kubectl.
+	values["Release"].(map[string]any)["Service"] = "kubectl"
 	rendered, err := engine.Render(loaded, values)
 	if err != nil {
 		return nil, err
@@ -128,9 +130,7 @@ func (r *release) manifest(name string) ([]byte, error) {
 	slices.SortStableFunc(names, func(a, b string) int { return order(a) - order(b) })
 	for _, file := range names {
 		if ext := path.Ext(file); ext == ".yaml" {
-			// Helm does not manage objects that users apply with kubectl.
-			const label = "app.kubernetes.io/managed-by: "
-			add(strings.ReplaceAll(rendered[file], label+"Helm", label+"kubectl"))
+			add(rendered[file])
 		}
 	}
 	return out.Bytes(), nil

@@ -29,6 +29,12 @@ func unbuiltRelease(t *testing.T) *release {
 	return r
 }
 
+// labeled contains the metadata of an object or a pod template.
+type labeled struct {
+	Name   string
+	Labels map[string]string
+}
+
 func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 	r := unbuiltRelease(t)
 	if err := r.writeManifests(); err != nil {
@@ -37,13 +43,22 @@ func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 	for program, namespace := range map[string]string{"kcp-publisher": "kcp-system", "skr-agent": "kyma-system"} {
 		text := string(read(t, r.dir, program+"-install_1.2.3.yaml"))
 		var kinds []string
+		managed := 0
 		for document := range strings.SplitSeq(text, "\n---\n") {
 			var o struct {
 				Kind     string
-				Metadata struct{ Name string }
+				Metadata labeled
+				Spec     struct{ Template struct{ Metadata labeled } }
 			}
 			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
 				t.Fatalf("%s: parse document: %v\n%s", program, err, document)
+			}
+			for _, of := range []labeled{o.Metadata, o.Spec.Template.Metadata} {
+				if by := of.Labels["app.kubernetes.io/managed-by"]; by != "" && by != "kubectl" {
+					t.Errorf("%s: %s %s has the label managed-by: %s", program, o.Kind, o.Metadata.Name, by)
+				} else if by != "" {
+					managed++
+				}
 			}
 			if o.Kind != "" {
 				kinds = append(kinds, o.Kind+" "+o.Metadata.Name)
@@ -62,8 +77,8 @@ func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: the manifest does not contain %q", program, want)
 		}
-		if strings.Contains(text, "managed-by: Helm") {
-			t.Errorf("%s: objects have the label managed-by: Helm", program)
+		if managed < 6 {
+			t.Errorf("%s: %d objects have the label managed-by: kubectl, want at least 6", program, managed)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(r.dir, "kustomize_1.2.3.tar.gz")); err != nil {

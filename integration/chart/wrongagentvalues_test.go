@@ -66,6 +66,18 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"rbac: {create: false, clusterAdmin: true}",
 			[]string{"rbac.create: false creates no roles"},
 		},
+		"Secrets without RBAC": {
+			"rbac: {create: false, secrets: [btp-credentials]}",
+			[]string{"rbac.secrets: has no effect"},
+		},
+		"report details without RBAC": {
+			"rbac: {create: false, reportDetails: true}",
+			[]string{"rbac.reportDetails: has no effect"},
+		},
+		"rules for checks without RBAC": {
+			"rbac: {create: false, checks: {rules: [{apiGroups: [a.example], resources: [bs], verbs: [list]}]}}",
+			[]string{"rbac.checks.rules: has no effect"},
+		},
 		"cluster role in capitals": {
 			"rbac: {clusterRoles: [Modules]}",
 			[]string{"/rbac/clusterRoles/0", noPattern},

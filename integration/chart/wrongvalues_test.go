@@ -245,6 +245,10 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			"rbac: {create: false, foreignFinalizers: true}",
 			[]string{"rbac.foreignFinalizers: has no effect"},
 		},
+		"promotions without RBAC": {
+			"rbac: {create: false, promotions: true}",
+			[]string{"rbac.promotions: has no effect"},
+		},
 		"generations ConfigMap without the token service": {
 			"tokenService: {generationsConfigMapName: a}",
 			[]string{"tokenService.generationsConfigMapName: has no effect"},

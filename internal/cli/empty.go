@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,7 +40,7 @@ func AllowEmptyArguments(cmd *cobra.Command) {
 func checkEmpty(cmd *cobra.Command, args []string) error {
 	var problems []error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		if _, required := flag.Annotations[valueFlag]; required && flag.Changed && flag.Value.String() == "" {
+		if _, required := flag.Annotations[valueFlag]; required && flag.Changed && isEmpty(flag.Value) {
 			problems = append(problems, Usage(fmt.Errorf("--%s: the value is empty: set a value or remove the flag",
 				flag.Name)))
 		}
@@ -54,4 +55,12 @@ func checkEmpty(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// isEmpty reports whether a flag's value is empty. A list is empty if each of its entries is empty.
+func isEmpty(value pflag.Value) bool {
+	if list, is := value.(pflag.SliceValue); is {
+		return !slices.ContainsFunc(list.GetSlice(), func(entry string) bool { return entry != "" })
+	}
+	return value.String() == ""
 }

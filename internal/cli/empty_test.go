@@ -12,7 +12,9 @@ func emptyProgram() *cobra.Command {
 	suspend := &cobra.Command{Use: "suspend", RunE: func(*cobra.Command, []string) error { return nil }}
 	suspend.Flags().String("namespace", "kcp-system", "")
 	suspend.Flags().String("context", "", "")
-	RequireValues(suspend.Flags(), "namespace")
+	suspend.Flags().StringSlice("health", nil, "")
+	suspend.Flags().StringArray("runtime", nil, "")
+	RequireValues(suspend.Flags(), "namespace", "health", "runtime")
 	release := &cobra.Command{Use: "release", RunE: func(*cobra.Command, []string) error { return nil }}
 	AllowEmptyArguments(release)
 	root.AddCommand(suspend, release)
@@ -25,6 +27,10 @@ func TestEmptyValuesAndArgumentsAreRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{"suspend", "--namespace", ""}, "--namespace: the value is empty: set a value or remove the flag"},
+		{[]string{"suspend", "--health", ""}, "--health: the value is empty: set a value or remove the flag"},
+		{[]string{"suspend", "--health", ","}, "--health: the value is empty"},
+		{[]string{"suspend", "--runtime", ""}, "--runtime: the value is empty"},
+		{[]string{"suspend", "--health", "Failing", "--runtime", "berlin"}, ""},
 		{[]string{"suspend", "berlin", ""}, "argument 2 is empty"},
 		{[]string{"suspend", "berlin"}, ""},
 		{[]string{"suspend", "--context", ""}, ""},

@@ -49,6 +49,7 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	context.AfterFunc(ctx, stop) // a second signal terminates the program immediately
 	refuseUnknownTopics(root)
 	completeFixed(root)
+	readConfigFirst(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitDone

@@ -17,10 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const configName = "config"
+
 // Root contains a program's global flags.
 type Root struct {
 	Version string
-	config  string
 	color   string
 	log     logger.Options
 }
@@ -43,9 +44,6 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	cmd := Group(name, short)
 	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := r.readConfig(cmd.Flags()); err != nil {
-			return err
-		}
 		if err := errors.Join(checkEmpty(cmd, args), checkDurations(cmd.Flags())); err != nil {
 			return err
 		}
@@ -62,7 +60,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		return pflag.NormalizedName(name)
 	})
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.config, "config", "",
+	flags.String(configName, "",
 		"YAML file that sets flags and settings by name, with a list for a repeatable flag; the command line takes "+
 			"precedence")
 	flags.StringVar(&r.color, "color", "auto",
@@ -146,12 +144,29 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig applies the --config file to flags and settings. Values on the command line take precedence.
-func (r *Root) readConfig(flags *pflag.FlagSet) error {
-	if r.config == "" {
-		return nil
+// readConfigFirst makes a command and its subcommands read the --config file before they check their arguments, because
+// these checks depend on flags.
+func readConfigFirst(cmd *cobra.Command) {
+	check := cmd.Args
+	if check == nil {
+		check = cobra.ArbitraryArgs
 	}
-	data, err := os.ReadFile(r.config)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if flag := cmd.Flags().Lookup(configName); flag != nil && flag.Value.String() != "" {
+			if err := readConfig(flag.Value.String(), cmd.Flags()); err != nil {
+				return err
+			}
+		}
+		return check(cmd, args)
+	}
+	for _, inner := range cmd.Commands() {
+		readConfigFirst(inner)
+	}
+}
+
+// readConfig applies a --config file to flags and settings. Values on the command line take precedence.
+func readConfig(path string, flags *pflag.FlagSet) error {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return Usage(fmt.Errorf("--config: %w", err))
 	}
@@ -160,7 +175,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	// parse.
 	exact := func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d }
 	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
-		return Usage(fmt.Errorf("--config %s: %w", r.config, err))
+		return Usage(fmt.Errorf("--config %s: %w", path, err))
 	}
 	named := map[string]bool{}
 	for name, value := range values {
@@ -168,19 +183,19 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 		if all := SettingsOf(flags); flag == nil && all != nil {
 			in, flag = all, all.Lookup(name)
 		}
-		if flag == nil || flag.Name == "config" || flag.Name == setName {
-			return Usage(fmt.Errorf("--config %s: %q is not a flag or setting of this command%s", r.config, name,
+		if flag == nil || flag.Name == configName || flag.Name == setName {
+			return Usage(fmt.Errorf("--config %s: %q is not a flag or setting of this command%s", path, name,
 				ClosestNames(name, optionNames(flags))))
 		}
 		if named[flag.Name] {
-			return Usage(fmt.Errorf("--config %s: --%s is set under two names: remove one", r.config, flag.Name))
+			return Usage(fmt.Errorf("--config %s: --%s is set under two names: remove one", path, flag.Name))
 		}
 		named[flag.Name] = true
 		if flag.Changed {
 			continue
 		}
 		if err := setFlag(in, flag, value); err != nil {
-			return Usage(fmt.Errorf("--config %s: %s: %w", r.config, name, err))
+			return Usage(fmt.Errorf("--config %s: %s: %w", path, name, err))
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@
 {{- if and (regexMatch "^(ssh://|[^/:]+@[^/:]+:)" .Values.git.url) (not .Values.git.credentialsSecretName) }}{{ fail "git.credentialsSecretName: is required, because git.url uses SSH; the Secret contains identity and known_hosts" }}{{ end }}
 {{- if and .Values.componentCache.existingClaim (not .Values.componentCache.enabled) }}{{ fail "componentCache.existingClaim: has no effect, because componentCache.enabled is false" }}{{ end }}
 {{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}{{ fail "serviceAccount.annotations: has no effect, because serviceAccount.create is false" }}{{ end }}
-{{- if and .Values.rbac.foreignFinalizers (not .Values.rbac.create) }}{{ fail "rbac.foreignFinalizers: has no effect, because rbac.create is false" }}{{ end }}
+{{- if not .Values.rbac.create }}{{ range $name := list "foreignFinalizers" "promotions" }}{{ if get $.Values.rbac $name }}{{ fail (printf "rbac.%s: has no effect, because rbac.create is false" $name) }}{{ end }}{{ end }}{{ end }}
 {{- if and .Values.tokenService.generationsConfigMapName (not (or .Values.tokenService.enabled .Values.notifications.agents.enabled)) }}{{ fail "tokenService.generationsConfigMapName: has no effect without tokenService.enabled or notifications.agents.enabled" }}{{ end }}
 {{- with .Values.events }}
 {{- if not .url }}{{ range $name := list "severity" "reasons" "headersSecretName" "caConfigMapName" }}{{ if get $.Values.events $name }}{{ fail (printf "events.%s: has no effect without events.url" $name) }}{{ end }}{{ end }}{{ end }}

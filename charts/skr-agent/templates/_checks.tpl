@@ -6,6 +6,7 @@
 {{- if and .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.clusterRoles: has no effect with rbac.clusterAdmin; set clusterAdmin to false, or remove the roles" }}{{ end }}
 {{- if not .Values.rbac.create }}
 {{- if or .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.create: false creates no roles and bindings, so rbac.clusterAdmin and rbac.clusterRoles have no effect; remove them" }}{{ end }}
+{{- range $name, $value := dict "reportDetails" .Values.rbac.reportDetails "secrets" .Values.rbac.secrets "checks.rules" .Values.rbac.checks.rules }}{{ if $value }}{{ fail (printf "rbac.%s: has no effect, because rbac.create is false" $name) }}{{ end }}{{ end }}
 {{- end }}
 {{- range include "skr-agent.moduleAccounts" . | fromJsonArray }}
 {{- if eq . "kyma-system/skr-agent" }}{{ fail "modules.serviceAccount: skr-agent is the agent's own ServiceAccount; leave the value empty to install modules with the agent's permissions" }}{{ end }}

@@ -1,6 +1,7 @@
 package clitest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,9 +65,10 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 			t.Fatal(err)
 		}
 		cmd.RunE, cmd.PreRunE = func(*cobra.Command, []string) error { called = true; return nil }, nil
-		root.SetArgs(append(strings.Fields(example[1]), "--config", file))
-		if err := root.Execute(); err != nil || !called {
-			t.Errorf("%s %s does not run with this configuration file: %v\n%s", root.Name(), example[1], err,
+		var out bytes.Buffer
+		args := append(strings.Fields(example[1]), "--config", file)
+		if code := cli.Execute(root, nil, args, &out, &out); code != cli.ExitDone || !called {
+			t.Errorf("%s %s does not run with this configuration file: %s\n%s", root.Name(), example[1], &out,
 				example[2])
 		}
 	}

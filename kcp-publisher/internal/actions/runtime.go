@@ -36,8 +36,11 @@ func Suspend(reason string) Runtime {
 		}
 		before := kyma.Labels[v1beta2.LabelSkipReconciliation]
 		kyma.Labels = withEntry(kyma.Labels, v1beta2.LabelSkipReconciliation, v1beta2.True)
-		if reason != "" {
+		switch {
+		case reason != "":
 			kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationSuspendReason, bundle.PrintableLine(reason))
+		case before != v1beta2.True: // the annotation is left over from an earlier suspension
+			delete(kyma.Annotations, v1beta2.AnnotationSuspendReason)
 		}
 		if before == v1beta2.True {
 			return "was already suspended", nil

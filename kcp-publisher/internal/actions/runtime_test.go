@@ -32,6 +32,12 @@ func TestSuspendAndResumeChangeLabelAndReason(t *testing.T) {
 		"suspend a suspended runtime": {labels: maps.Clone(skipped), do: actions.Suspend("again"),
 			effect: "was already suspended", wantLabels: skipped,
 			want: pairs{v1beta2.AnnotationSuspendReason: "again"}},
+		"suspend a suspended runtime without a reason": {labels: maps.Clone(skipped),
+			annotations: pairs{v1beta2.AnnotationSuspendReason: "why"}, do: actions.Suspend(""),
+			effect: "was already suspended", wantLabels: skipped, want: pairs{v1beta2.AnnotationSuspendReason: "why"}},
+		"suspend with the reason of an earlier suspension": {
+			annotations: pairs{"a": "b", v1beta2.AnnotationSuspendReason: "earlier"}, do: actions.Suspend(""),
+			effect: "is suspended", wantLabels: skipped, want: pairs{"a": "b"}},
 		"suspend during a takeover": {
 			labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverActive}, do: actions.Suspend(""),
 			refuse: "the runtime is being taken over",

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,9 +59,9 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		cmd := publishcommand.New(g)
 		cmd.RunE = func(*cobra.Command, []string) error { return nil }
 		root.AddCommand(cmd)
-		root.SetArgs([]string{"publish", "--config", config})
-		if err := root.Execute(); err != nil {
-			t.Fatal(err)
+		var out bytes.Buffer
+		if code := cli.Execute(root, nil, []string{"publish", "--config", config}, &out, &out); code != cli.ExitDone {
+			t.Fatal(out.String())
 		}
 		for flag, want := range map[string]string{
 			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s",
@@ -71,6 +72,41 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			}
 		}
 	})
+	for name, c := range map[string]struct {
+		config string
+		args   []string
+		code   int
+		want   string
+	}{
+		"A required flag can be in the file": {
+			"keys: " + dir + "\nlocation: registry.example/fleet\n", []string{"enroll", "rome"}, cli.ExitDone,
+			"runtime: rome",
+		},
+		"A flag that selects runtimes can be in the file": {
+			"health: Suspended\ndry-run: true\nkubeconfig: /nowhere\n", []string{"resume"}, cli.ExitFailed, "/nowhere",
+		},
+		"A flag in the file is checked against the arguments": {
+			"keys: " + dir + "\nlocation: registry.example/fleet\nkyma: one\n",
+			[]string{"enroll", "rome", "berlin", "--output-dir", filepath.Join(t.TempDir(), "secrets")}, cli.ExitUsage,
+			"require exactly one runtime ID",
+		},
+		"An invalid value in the file is checked before the command runs": {
+			"keys: " + dir + "\nlocation: registry.example/fleet\ntoken-validity: 0s\n", []string{"enroll", "rome"},
+			cli.ExitUsage, "--token-validity 0s: must be more than 0",
+		},
+		"An empty selector in the file is refused": {
+			"selector: \"\"\n", []string{"resume", "--health", "Suspended"}, cli.ExitUsage,
+			"--selector: the value is empty",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, config, c.config)
+			o := run(append(c.args, "--config", config)...)
+			if o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
+				t.Errorf("got %+v\nwant exit code %d with %q", o, c.code, c.want)
+			}
+		})
+	}
 	t.Run("The error for an invalid value names the flag and the file", func(t *testing.T) {
 		write(t, config, "validity: soon\n")
 		if o := run("publish", "--config", config); o.code != cli.ExitUsage ||

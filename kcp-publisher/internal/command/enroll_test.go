@@ -1,13 +1,18 @@
 package command
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 )
 
 func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
@@ -43,6 +48,9 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 	}{
 		"runtime with an existing file": {
 			enroll("rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists",
+		},
+		"two runtimes, one with an existing file": {
+			enroll("amsterdam", "rome", "--output-dir", out), cli.ExitFailed, "rome.yaml already exists",
 		},
 		"several runtimes to stdout": {enroll("rome", "berlin"), cli.ExitUsage, "--output-dir is required"},
 		"all runtimes to stdout":     {enroll("--all"), cli.ExitUsage, "--output-dir is required"},
@@ -113,6 +121,32 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 	} {
 		if o := run(c.args...); o.code != c.code || !strings.Contains(o.out+o.err, c.want) {
 			t.Errorf("%s: got %+v, want exit code %d with %q", name, o, c.code, c.want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "amsterdam.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an enrollment that was refused wrote a file: %v", err)
+	}
+}
+
+func TestEnrollRefusesKymasWithSameRuntimeID(t *testing.T) {
+	server := controlplanetest.New(t, 4, func(i int, kyma *v1beta2.Kyma) {
+		id := fmt.Sprintf("id-%d", i%3)
+		kyma.Labels[v1beta2.LabelRuntimeID], kyma.Status.Runtime.ID = id, id
+		kyma.Labels["twin"] = strconv.FormatBool(id == "id-0")
+	})
+	dir, config := keyFolder(t), server.Kubeconfig(t)
+	for name, args := range map[string][]string{
+		"all runtimes": {"--all"}, "a label selector": {"-l", "twin=true"}, "a dry run": {"--all", "--dry-run"},
+	} {
+		out := filepath.Join(t.TempDir(), "secrets")
+		o := run(append([]string{"enroll", "--location", "registry.example/fleet", "--keys", dir, "--kubeconfig", config,
+			"--output-dir", out}, args...)...)
+		if o.code != cli.ExitFailed ||
+			!strings.Contains(o.err, "Kymas kcp-system/runtime-00000 and kcp-system/runtime-00003 have") {
+			t.Errorf("%s: got %+v, want an error with both Kymas", name, o)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the command wrote to %s: %v", name, out, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 )
 
@@ -88,6 +89,33 @@ func TestCommandsChangeOnlyTheSelectedRuntimes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestEmptySelectionsChangeNoRuntimes(t *testing.T) {
+	for name, args := range map[string][]string{
+		"resume with an empty selector":        {"resume", "-l", "", "--health", "Suspended"},
+		"suspend with an empty health":         {"suspend", "-l", "region=west", "--health", ""},
+		"status with an empty selector":        {"status", "-l", ""},
+		"status with an empty health":          {"status", "--health", ""},
+		"takeover plan with an empty selector": {"takeover", "plan", "-l", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newFourRuntimes(t, func(i int, kyma *v1beta2.Kyma) {
+				if i == 3 {
+					kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+				}
+			})
+			o := run(append(args, "--kubeconfig", server.Kubeconfig(t))...)
+			if o.code != cli.ExitUsage || !strings.Contains(o.err, "the value is empty") {
+				t.Errorf("got %+v, want a usage error", o)
+			}
+			for i := range server.Kymas {
+				if got := server.Kymas[i].Labels[v1beta2.LabelSkipReconciliation]; (got == v1beta2.True) != (i == 3) {
+					t.Errorf("runtime id-%d: got label value %q", i, got)
+				}
+			}
+		})
 	}
 }
 

@@ -266,24 +266,29 @@ func TestOfferedModulesAreExported(t *testing.T) {
 		Name: "component", Repository: f.host + "/modules/nats", MediaType: proof.Descriptor.MediaType,
 		Digest: proof.Descriptor.Digest, SizeBytes: proof.Descriptor.Size,
 	}}
-	f.publishState("berlin", bundle.DesiredState{
+	// A runtime that has applied a bundle does not need the content of its offers, so --since must not leave it out.
+	applied := f.publishState("berlin", bundle.DesiredState{
 		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
 		Settings: bundle.Settings{
 			Autonomy: bundle.AutonomyCatalog,
 			Agent:    f.host + "/lab/agent@" + agent.Descriptor.Digest.String(),
 		},
 	})
-	for name, c := range map[string]struct{ offers, images bool }{
-		"offers and images":     {true, true},
-		"offers without images": {true, false},
-		"images without offers": {false, true},
+	for name, c := range map[string]struct{ offers, images, since bool }{
+		"offers and images":                  {true, true, false},
+		"offers without images":              {true, false, false},
+		"images without offers":              {false, true, false},
+		"offers and images since the bundle": {true, true, true},
 	} {
 		options := f.options("berlin")
 		options.Offers, options.Images = c.offers, c.images
+		if c.since {
+			options.Since = map[string]digest.Digest{"berlin": applied}
+		}
 		parcel := f.gather(options)
 		for what, want := range map[digest.Digest]bool{
-			keda.Content[0].Digest: true, proof.Descriptor.Digest: true, nats.Content[0].Digest: c.offers,
-			index.Descriptor.Digest: c.offers && c.images, agent.Descriptor.Digest: c.images,
+			keda.Content[0].Digest: !c.since, proof.Descriptor.Digest: !c.since, nats.Content[0].Digest: c.offers,
+			index.Descriptor.Digest: c.offers && c.images, agent.Descriptor.Digest: c.images && !c.since,
 		} {
 			if got := parcel.holds(what); got != want {
 				t.Errorf("%s: the file contains %s: %v, want %v", name, what, got, want)

@@ -224,9 +224,10 @@ func (g *gatherer) listNeeds(ctx context.Context, t target, b publishedBundle) (
 			return nil, err
 		}
 	}
-	// If the root of trust has release keys, the agent requires each offered module's release documents.
+	// If the root of trust has release keys, the agent requires each offered module's release documents. The base does not
+	// include the content of offers, because a runtime can apply a bundle without this content.
 	for _, m := range b.State.Offers {
-		if needs, err = g.addModule(ctx, needs, t, m, g.Offers); err != nil {
+		if needs, err = g.addModule(ctx, needs, t, m, g.Offers && !t.isBase); err != nil {
 			return nil, err
 		}
 	}

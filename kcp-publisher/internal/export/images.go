@@ -219,7 +219,11 @@ func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob,
 			return bundle.NewBlob(ocispec.MediaTypeImageManifest, before.Bytes), nil
 		}
 	}
-	manifest, err := bundle.ComposeCarried(list, g.predicate(), g.Keys.Signer)
+	last, err := g.lastSequence(ctx, repository)
+	if err != nil {
+		return bundle.Blob{}, err
+	}
+	manifest, err := bundle.ComposeCarried(list, g.predicate(last), g.Keys.Signer)
 	if err != nil {
 		return bundle.Blob{}, err
 	}
@@ -236,17 +240,37 @@ func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob,
 	return manifest, nil
 }
 
+// lastSequence returns the highest sequence of the last image lists for the runtimes in the file, or 0. Like an import,
+// it ignores lists that are not signed by a current publisher key or belong to another epoch.
+func (g *gatherer) lastSequence(ctx context.Context, repository store.Reader) (highest int64, err error) {
+	for _, b := range g.carried {
+		fetched, err := store.Fetch(ctx, repository, bundle.CarriedLastTag(b.Runtime))
+		if err != nil {
+			if err = unlessUnusable(err); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		last, refused := bundle.VerifyCarried(fetched, g.Keys.Root)
+		if refused == nil && last.Predicate.Epoch == g.Keys.Root.Epoch {
+			highest = max(highest, last.Predicate.Sequence)
+		}
+	}
+	return highest, nil
+}
+
+func unlessUnusable(err error) error {
+	if errors.Is(err, store.ErrNotFound) || refusal.Of(err) != nil {
+		return nil
+	}
+	return err
+}
+
 // existingManifest returns the manifest that all of these tags refer to. It returns nil if a tag does not exist or the
 // tags refer to different manifests.
 func (g *gatherer) existingManifest(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
-	unlessUnusable := func(err error) error {
-		if errors.Is(err, store.ErrNotFound) || refusal.Of(err) != nil {
-			return nil
-		}
-		return err
-	}
 	found, err := store.Fetch(ctx, repository, tags[0])
 	if err != nil {
 		return nil, unlessUnusable(err)
@@ -263,11 +287,12 @@ func (g *gatherer) existingManifest(
 	return &found, nil
 }
 
-// predicate returns the content to sign for the image list. Its sequence number is at least that of each bundle in the
-// file. The list expires as soon as the first of these bundles does.
-func (g *gatherer) predicate() bundle.CarriedPredicate {
+// predicate returns the content to sign for the image list. Its sequence number is higher than last, and at least that
+// of each bundle in the file. The list expires as soon as the first of these bundles does.
+func (g *gatherer) predicate(last int64) bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
-		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),
+		Epoch: g.Keys.Root.Epoch, Sequence: bundle.NextSequence(last, g.Now),
+		IssuedAt: g.Now.UTC().Truncate(time.Second),
 	}
 	for _, s := range g.statements {
 		p.Sequence = max(p.Sequence, s.Sequence)

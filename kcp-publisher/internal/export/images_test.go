@@ -147,6 +147,9 @@ func TestExportDoesNotReuseOlderImageList(t *testing.T) {
 	if both >= alone || alone >= again || repeated != again {
 		t.Errorf("got sequences %d, %d, %d and %d of the lists", both, alone, again, repeated)
 	}
+	if corrected := sequence(time.Minute, "ship"); corrected <= again {
+		t.Errorf("after the clock was set back: got sequence %d, want more than %d", corrected, again)
+	}
 }
 
 func TestExportReportsModulesThatListNoImages(t *testing.T) {

@@ -81,9 +81,13 @@ func rotated(role string, dropOld bool) func(Folder) error {
 }
 
 // drafted rotates the publisher key and signs with only one of two required root keys, so the result is a draft.
-func drafted(f Folder) error {
+func drafted(f Folder) error { return draftedRole(f, trust.RolePublisher) }
+
+func draftedEnroll(f Folder) error { return draftedRole(f, trust.RoleEnroll) }
+
+func draftedRole(f Folder, role string) error {
 	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error {
-		return c.Rotate(ctx, trust.RolePublisher, "", true)
+		return c.Rotate(ctx, role, "", true)
 	})
 }
 
@@ -124,7 +128,7 @@ var commands = map[string]command{
 		begun(1, 1), func(f Folder) error { _, err := f.RotateToken(ctx, false); return err }, 1,
 	},
 	"rotate into a draft":        {begun(2, 2), drafted, 1},
-	"rotate into a second draft": {inTurn(begun(2, 2), drafted), drafted, 1},
+	"rotate into a second draft": {inTurn(begun(2, 2), drafted), draftedEnroll, 1},
 	"sign": {
 		inTurn(begun(2, 2), drafted),
 		func(f Folder) error { _, err := f.Sign(f.path(draftName(2)), f.RootKeyFiles()); return err }, 2,

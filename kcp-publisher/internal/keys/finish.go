@@ -65,10 +65,30 @@ func (c *Change) finish(rootKeys []string) ([]WrittenFile, error) {
 	if !missesSignatures(data, err) {
 		return nil, err
 	}
+	if err := c.checkPendingDraft(); err != nil {
+		return nil, err
+	}
 	signatures, threshold := c.draft.CountSignatures()
 	state := fmt.Sprintf("the next root of trust, with %d of at least %d signatures", signatures, threshold)
 	c.files.add(draftName(c.draft.Version()), state, "until `keys sign` completes it", data, 0o644)
 	return c.folder.Write(c.files.files)
+}
+
+// checkPendingDraft returns an error if the new draft would replace a key file while another draft for the same version
+// exists. The other draft may list the key, and the key cannot be created again.
+func (c *Change) checkPendingDraft() error {
+	draft := draftName(c.draft.Version())
+	if !exists(c.folder.path(draft)) {
+		return nil
+	}
+	for _, file := range c.files.files {
+		if exists(file.File) {
+			return fmt.Errorf(
+				"%s already exists and may belong to the draft %s, so nothing was changed: complete the draft with "+
+					"`keys sign`, or delete it to create a new key", file.File, c.folder.path(draft))
+		}
+	}
+	return nil
 }
 
 func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }

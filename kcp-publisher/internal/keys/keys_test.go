@@ -238,6 +238,68 @@ func TestPublisherKeyCanBeInKMS(t *testing.T) {
 	}
 }
 
+func TestRotateKeepsCurrentKMSKey(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
+	kms := func() (context.Context, string) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		w.must(err)
+		thumbprint, err := trust.Thumbprint(&key.PublicKey)
+		w.must(err)
+		return context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key)), thumbprint
+	}
+	reference := fake.ReferenceScheme + "publisher"
+	firstKMS, first := kms()
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		return c.Rotate(firstKMS, trust.RolePublisher, reference, true)
+	})
+	// The folder still contains the replaced publisher.key, and the operator does not set --publisher-key.
+	if role, err := w.SigningRole(t.Context(), first); err != nil || role != trust.RolePublisher {
+		t.Errorf("KMS key: got role %q and error %v, want %s", role, err, trust.RolePublisher)
+	}
+	secondKMS, second := kms()
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		return c.Rotate(secondKMS, trust.RolePublisher, reference, false)
+	})
+	if root := w.root(); !root.TrustsKey(first) || !root.TrustsKey(second) || root.IsRevoked(first) {
+		t.Errorf("got publisher keys %v, want %s and %s", root.Publishers(), first, second)
+	}
+	thirdKMS, _ := kms()
+	c, err := w.Change(until)
+	w.must(err)
+	if err := c.Rotate(thirdKMS, trust.RolePublisher, reference, false); err == nil ||
+		!strings.Contains(err.Error(), "--publisher-key") {
+		t.Errorf("two listed keys, neither in the folder: got error %v", err)
+	}
+}
+
+func TestSecondDraftDoesNotReplacePendingKey(t *testing.T) {
+	w := newWorld(t, InitOptions{RootKeys: 2, Threshold: 2, Epoch: 1}, "")
+	roots, _ := w.root().Signers()
+	one := w.RootKeyFiles()[:1]
+	for file, change := range map[string]func(*Change) error{
+		FilePublisherKey + nextSuffix: rotatePublisher(t.Context(), true),
+		"root-v2.key":                 func(c *Change) error { return c.RotateRoot(roots[1]) },
+	} {
+		w.change(one, change)
+		draft := w.path(draftName(2))
+		pending, err := os.ReadFile(w.path(file))
+		w.must(err)
+		c, err := w.Change(until)
+		w.must(err)
+		w.must(change(c))
+		if _, err := c.Finish(one); err == nil || !strings.Contains(err.Error(), w.path(file)) ||
+			!strings.Contains(err.Error(), draft) {
+			t.Errorf("second draft with %s: got error %v, want both files", file, err)
+		}
+		if now, err := os.ReadFile(w.path(file)); err != nil || !slices.Equal(now, pending) {
+			t.Errorf("second draft replaced %s (error %v)", file, err)
+		}
+		w.must(os.Remove(draft))
+		w.change(one, change) // the operator deleted the draft, so the key is not needed
+		w.must(os.Remove(draft))
+	}
+}
+
 func TestTokenSecretsAreReadAgainAfterChange(t *testing.T) {
 	w := newWorld(t, InitOptions{}, "")
 	file, err := OpenTokenFile(w.Folder)

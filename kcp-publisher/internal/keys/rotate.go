@@ -72,24 +72,15 @@ func (c *Change) removeKey(role, thumbprint string) error {
 	return c.draft.Revoke(thumbprint)
 }
 
-// inUse returns the thumbprint of a role's current signing key, or "" if the key cannot be read.
-func (c *Change) inUse(ctx context.Context, role string) string {
-	keys, err := c.folder.Load(ctx)
+// inUse returns the thumbprint of a role's current signing key, or "" if it cannot be determined.
+func (c *Change) inUse(ctx context.Context, role string) (thumbprint string) {
+	err := c.folder.withSharedLock(ctx, func() error {
+		thumbprint = c.folder.currentKeys(ctx, c.root)[role]
+		return nil
+	})
 	if err != nil {
 		return ""
 	}
-	signer := keys.Signer
-	if role == trust.RoleEnroll {
-		signer = keys.EnrollSigner
-	}
-	if signer == nil {
-		return ""
-	}
-	public, err := signer.PublicKey()
-	if err != nil {
-		return ""
-	}
-	thumbprint, _ := trust.Thumbprint(public)
 	return thumbprint
 }
 

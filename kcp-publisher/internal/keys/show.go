@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -64,11 +65,28 @@ func (f Folder) signingKeys(ctx context.Context, root trust.Root) map[string]str
 		return found
 	}
 	for role, name := range map[string]string{trust.RolePublisher: FilePublisherKey, trust.RoleEnroll: FileEnrollKey} {
+		if role == trust.RolePublisher && f.PublisherKey != "" {
+			continue
+		}
 		if signer, err := f.roleKey(name, root); err == nil {
 			found[role] = thumbprintOf(signer)
 		}
 	}
 	return found
+}
+
+// currentKeys maps each role to the thumbprint of its current signing key. It omits a role whose key cannot be read. It
+// also omits a key that the root of trust does not list, because such a key was replaced by a key outside the folder.
+func (f Folder) currentKeys(ctx context.Context, root trust.Root) map[string]string {
+	found, listed := f.signingKeys(ctx, root), root.ListKeys()
+	maps.DeleteFunc(found, func(role, thumbprint string) bool { return !isListed(listed, role, thumbprint) })
+	return found
+}
+
+func isListed(listed []trust.ListedKey, role, thumbprint string) bool {
+	return slices.ContainsFunc(listed, func(l trust.ListedKey) bool {
+		return l.Role == role && l.Thumbprint == thumbprint
+	})
 }
 
 func thumbprintOf(signer trust.Signer) string {
@@ -102,16 +120,12 @@ func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Ti
 	}
 	for _, role := range []struct{ name, file string }{{trust.RolePublisher, FilePublisherKey},
 		{trust.RoleEnroll, FileEnrollKey}} {
-		isListed := func(thumbprint string) bool {
-			return slices.ContainsFunc(listed, func(l trust.ListedKey) bool {
-				return l.Role == role.name && l.Thumbprint == thumbprint
-			})
-		}
-		if signer := signing[role.name]; signer != "" && !isListed(signer) {
+		if signer := signing[role.name]; signer != "" && !isListed(listed, role.name, signer) {
 			all = append(all, Key{Role: role.name, Thumbprint: signer, State: NotListed})
 		}
 		if data, err := f.read(role.file + nextSuffix); err == nil {
-			if signer, err := f.decode(role.file+nextSuffix, data); err == nil && !isListed(thumbprintOf(signer)) {
+			signer, err := f.decode(role.file+nextSuffix, data)
+			if err == nil && !isListed(listed, role.name, thumbprintOf(signer)) {
 				all = append(all, Key{Role: role.name, Thumbprint: thumbprintOf(signer), State: Next})
 			}
 		}
@@ -184,14 +198,14 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// SigningRole returns the role that currently signs with a key, or "". If a role's current key cannot be read,
+// SigningRole returns the role that currently signs with a key, or "". If a role's current key is unknown,
 // SigningRole treats every key that the root of trust lists for the role as current.
 func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
 		return "", err
 	}
-	signing := f.signingKeys(ctx, root)
+	signing := f.currentKeys(ctx, root)
 	for _, l := range root.ListKeys() {
 		if l.Thumbprint != thumbprint {
 			continue

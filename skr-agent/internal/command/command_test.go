@@ -71,9 +71,9 @@ func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	cmd := newRun(g)
 	cmd.RunE = func(*cobra.Command, []string) error { return nil }
 	root.AddCommand(cmd)
-	root.SetArgs([]string{"run", "--config", path})
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
+	var out bytes.Buffer
+	if code := cli.Execute(root, nil, []string{"run", "--config", path}, &out, &out); code != cli.ExitDone {
+		t.Fatal(out.String())
 	}
 	for flag, want := range map[string]string{"module-service-account": "[keda=keda,ns/installer]",
 		"mirror": "[a.example=b.example]"} {

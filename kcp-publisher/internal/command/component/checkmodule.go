@@ -61,6 +61,7 @@ func NewCheckModule() *cobra.Command {
 		"time between two measurements of a check; 0 uses the interval that the check defines")
 	flags.IntVar(&f.measurements, "measurements", 20,
 		"number of measurements after which a check without a result is Inconclusive")
+	cli.RequireValues(flags, "check")
 	return cmd
 }
 

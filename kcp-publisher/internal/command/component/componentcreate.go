@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/distribution/reference"
@@ -31,10 +30,10 @@ import (
 )
 
 type createFlags struct {
+	capabilityFlags
 	from, to, provider, key, signature string
 	defaultCR, template, format        string
-	images, values, sets, apiVersions  []string
-	kubeVersion                        string
+	images, values, sets               []string
 	registry                           cli.Registry
 }
 
@@ -65,12 +64,7 @@ func newComponentCreate() *cobra.Command {
 	flags.StringArrayVar(&f.values, "values", nil,
 		"YAML file with chart values to include in the component; can be repeated, later files take precedence")
 	flags.StringArrayVar(&f.sets, "set", nil, "chart value as KEY=VALUE, as in helm --set; can be repeated")
-	flags.StringSliceVar(&f.apiVersions, "api-versions", nil,
-		"further API versions and kinds of the runtimes for .Capabilities of a chart, as in helm template, such as "+
-			"monitoring.coreos.com/v1; can be repeated")
-	flags.StringVar(&f.kubeVersion, "kube-version", "",
-		"Kubernetes version of the runtimes for .Capabilities of a chart, as in helm template; default: the version of "+
-			"this program's libraries")
+	f.capabilityFlags.add(flags)
 	flags.StringVar(&f.key, "sign", "",
 		"PEM file with the RSA private key to sign the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
@@ -213,14 +207,6 @@ func (f *createFlags) assemble(
 	}
 	row.Signed = f.signature
 	return c, row, c.Sign(f.signature, key, checked.Objects)
-}
-
-// capabilities returns the cluster capabilities for rendering: the usual ones, changed by --kube-version and extended
-// by --api-versions.
-func (f *createFlags) capabilities() render.Capabilities {
-	usual := render.UsualCapabilities(f.kubeVersion)
-	usual.APIVersions = slices.Concat(usual.APIVersions, f.apiVersions)
-	return usual
 }
 
 // refusal returns the error for content that agents or API servers would refuse. For a chart, the error includes the

@@ -21,11 +21,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/assemble"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/modulerole"
 )
 
 type roleFlags struct {
+	capabilityFlags
 	components    flagset.ComponentFlags
 	registry      cli.Registry
 	name, account string
@@ -51,6 +53,7 @@ func newComponentRole() *cobra.Command {
 	flags.StringVar(&f.account, "service-account", modulerole.AgentNamespace+"/skr-agent",
 		"ServiceAccount that gets the permissions, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
+	f.capabilityFlags.add(flags)
 	f.components.Add(flags, flags)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -92,7 +95,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if err != nil {
 			return err
 		}
-		objects, err := renderComponent(cmd.Context(), opened.Reader, found, confined)
+		objects, err := renderComponent(cmd.Context(), opened.Reader, found, confined, f.capabilities())
 		if err != nil {
 			return fmt.Errorf("component %s: %w", arg, err)
 		}
@@ -107,6 +110,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 
 func renderComponent(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
+	kubernetes render.Capabilities,
 ) ([]*unstructured.Unstructured, error) {
 	selection, err := bundle.Select(found.Descriptor)
 	if err != nil {
@@ -114,7 +118,7 @@ func renderComponent(
 	}
 	in := render.Input{
 		Packed: selection.Type, Release: bundle.ModuleOf(found.Descriptor.Name), Namespace: modulerole.AgentNamespace,
-		Kubernetes: render.UsualCapabilities(""),
+		Kubernetes: kubernetes,
 	}
 	for into, resource := range map[*[]byte]*ocm.Resource{
 		&in.Content: &selection.Install,
@@ -127,6 +131,11 @@ func renderComponent(
 			return nil, err
 		}
 	}
+	refs, err := assemble.Files{Values: in.Values}.ValueRefs()
+	if err != nil {
+		return nil, err
+	}
+	in.Substitute = bundle.SampleValues(refs)
 	return confined.Render(ctx, in)
 }
 

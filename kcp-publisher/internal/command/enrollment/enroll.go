@@ -148,6 +148,11 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	for _, one := range all {
+		if path := f.path(one); exists(path) {
+			return fmt.Errorf("runtime %s: %w", one.id, existingFile(path))
+		}
+	}
 	if err := os.MkdirAll(f.output, 0o700); err != nil {
 		return err
 	}
@@ -156,7 +161,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return fmt.Errorf("runtime %s: %w", one.id, err)
 		}
-		path := filepath.Join(f.output, one.id+".yaml")
+		path := f.path(one)
 		if err := writeNew(path, manifest); err != nil {
 			return fmt.Errorf("runtime %s: %w", one.id, err)
 		}
@@ -167,10 +172,23 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+func (f *enrollFlags) path(one enrolledRuntime) string {
+	return filepath.Join(f.output, one.id+".yaml")
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func existingFile(path string) error {
+	return fmt.Errorf("%s already exists: delete it or choose another --output-dir", path)
+}
+
 func writeNew(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s already exists: delete it or choose another --output-dir", path)
+		return existingFile(path)
 	}
 	if err != nil {
 		return err
@@ -212,11 +230,19 @@ func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrol
 	if err != nil {
 		return nil, err
 	}
+	kymas := map[string]trust.Kyma{}
 	for _, one := range found {
 		if err := trust.CheckRuntimeID(one.ID); err != nil {
 			return nil, err
 		}
-		all = append(all, enrolledRuntime{one.ID, trust.Kyma{Namespace: one.Kyma.Namespace, Name: one.Kyma.Name}})
+		kyma := trust.Kyma{Namespace: one.Kyma.Namespace, Name: one.Kyma.Name}
+		if other, known := kymas[one.ID]; known {
+			return nil, fmt.Errorf("runtime %s: Kymas %s and %s have this runtime ID: enroll the runtime's Kyma with "+
+				"`enroll %s --kyma NAMESPACE/NAME`, and select the other runtimes with --selector", one.ID, other, kyma,
+				one.ID)
+		}
+		kymas[one.ID] = kyma
+		all = append(all, enrolledRuntime{one.ID, kyma})
 	}
 	return all, nil
 }

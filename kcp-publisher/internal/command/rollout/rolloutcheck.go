@@ -86,6 +86,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all checks; can be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
+	cli.RequireValues(flags, "wave", "check")
 	cli.Complete(cmd, common.Runtimes, common.Modules)
 	return cmd
 }

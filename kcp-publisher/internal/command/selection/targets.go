@@ -51,6 +51,7 @@ func (t *Targets) Add(cmd *cobra.Command) {
 		"select the runtimes with one of these health values, such as Failing,Silent")
 	flags.BoolVar(&t.DryRun, "dry-run", false, "list the selected runtimes without changing them")
 	flags.BoolVar(&t.Yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", MaxUnconfirmed))
+	cli.RequireValues(flags, "selector", "health")
 	cmd.Args = func(_ *cobra.Command, args []string) error { return t.Check(args) }
 	controlplane.CompleteEach(cmd, t.Runtimes)
 	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return HealthNames(), nil })

@@ -66,6 +66,7 @@ func New() *cobra.Command {
 	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change to a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false,
 		"exit with 3 if a selected runtime is Failing, Silent or NeverReported")
+	cli.RequireValues(flags, "selector", "health")
 	f.registry.Add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
 	cli.Complete(cmd, f.Runtimes)

@@ -48,19 +48,13 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	out := cmd.OutOrStdout()
 	var before map[string]fleet.Runtime
 	var last fleet.Fleet
-	around, err := f.readOffered(ctx, api)
-	if err != nil {
-		return err
-	}
+	var around fleet.Input
 	tick := time.NewTicker(refreshAnyway)
 	defer tick.Stop()
 	for refresh := true; ; {
-		if refresh && !f.Everywhere {
-			if err := controlplane.ReadCircumstances(ctx, api, f.Namespace, &around); err != nil && before == nil {
+		if refresh {
+			if err := f.refresh(ctx, api, &around); err != nil && before == nil {
 				return err
-			}
-			if leftOut, err := controlplane.ReadLeftOut(ctx, api, f.Namespace); err == nil {
-				around.LeftOut = leftOut // if the read fails, keep the previous warnings
 			}
 		}
 		now, err := f.assess(ctx, known, around)
@@ -86,6 +80,23 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 			}
 		}
 	}
+}
+
+// refresh reads the objects that the cache does not contain. If a read fails, refresh keeps the previous objects,
+// because the command would print missing warnings as resolved.
+func (f *statusFlags) refresh(ctx context.Context, api client.Reader, around *fleet.Input) error {
+	offered, err := f.readOffered(ctx, api)
+	if err == nil {
+		around.Metas = offered.Metas
+	}
+	if f.Everywhere {
+		return err
+	}
+	err = errors.Join(err, controlplane.ReadCircumstances(ctx, api, f.Namespace, around))
+	if leftOut, err := controlplane.ReadLeftOut(ctx, api, f.Namespace); err == nil {
+		around.LeftOut = leftOut
+	}
+	return err
 }
 
 func (f *statusFlags) readOffered(ctx context.Context, api client.Reader) (fleet.Input, error) {

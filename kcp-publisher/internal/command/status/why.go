@@ -63,7 +63,7 @@ func NewWhy() *cobra.Command {
 				return err
 			}
 			if whole.Held != "" {
-				answer.addCause(fleet.HeldCause(whole.Held))
+				answer.addHeld(fleet.HeldCause(whole.Held))
 			}
 			if ends := fleet.RootExpiryWarning(whole.RootExpires, time.Now()); ends != nil {
 				answer.Warnings = append(answer.Warnings, *ends)
@@ -178,6 +178,16 @@ func explainRuntime(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, 
 
 func (a *explanation) addCause(cause fleet.Cause) {
 	a.Cause, a.Situation, a.Advice = cause.Message, cause.Situation, cause.Advice
+}
+
+// addHeld adds the reason for which publishing is stopped. A problem of the runtime itself remains the cause, because
+// the health and the time in Since belong to it.
+func (a *explanation) addHeld(held fleet.Cause) {
+	if a.Cause == "" {
+		a.addCause(held)
+		return
+	}
+	a.Warnings = append(a.Warnings, held)
 }
 
 func (a explanation) draw(out io.Writer) {

@@ -3,6 +3,7 @@ package status
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +205,32 @@ func TestWhyCommandShowsTheSuspensionFirst(t *testing.T) {
 	if got := stated(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was "+
 		"Ready" {
 		t.Errorf("with managed fields: got %q", got)
+	}
+}
+
+func TestWhyCommandKeepsCauseWhileCommitIsHeld(t *testing.T) {
+	held := fleet.HeldCause("commit 1234 is not complete")
+	mail := v1beta2.ModuleStatus{Name: "mail", State: v1beta2.StateError, Message: "no such image"}
+	for name, c := range map[string]struct {
+		kyma     *v1beta2.Kyma
+		cause    string
+		warnings []fleet.Cause
+	}{
+		"failing runtime": {
+			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "x")),
+			"module mail is Error: no such image", []fleet.Cause{held},
+		},
+		"ready runtime": {kymaWith("Ready", nil, condition("Ready", "Ready", "")), held.Message, nil},
+	} {
+		a, err := explainRuntime(c.kyma, "", fleet.Rollouts{}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		health := a.Health
+		a.addHeld(held)
+		if a.Cause != c.cause || a.Health != health || !slices.Equal(a.Warnings, c.warnings) ||
+			(a.Situation == held.Situation) != (c.warnings == nil) {
+			t.Errorf("%s: got %+v, want cause %q and warnings %v", name, a, c.cause, c.warnings)
+		}
 	}
 }

@@ -60,6 +60,7 @@ func New(host Host) *cobra.Command {
 	flags := cmd.PersistentFlags()
 	f.AddFlags(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "", "select Kymas with matching labels")
+	cli.RequireValues(flags, "selector")
 	flags.BoolVar(&f.all, "all", false, "select all Kymas in the namespace")
 	for _, step := range cmd.Commands() {
 		f.Complete(step)

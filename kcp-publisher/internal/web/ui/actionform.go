@@ -43,9 +43,9 @@ const maxNamed = 20
 // confirmation is the data for the page that asks for confirmation before an action.
 type confirmation struct {
 	Heading, Effect string
-	// Count is the number of affected runtimes. Names contains the first runtimes' names.
+	// Count is the number of affected runtimes. Names contains the links to the first runtimes.
 	Count int
-	Names []string
+	Names []runtimeLink
 	// Selection is a digest of the affected runtimes, or of the action's effect on a rollout. The UI refuses a
 	// confirmed action if the digest has changed.
 	Selection string

@@ -40,7 +40,12 @@ type overview struct {
 	MayAct     bool
 	ActAddress string
 	Done       string
+
+	fleet *snapshot
 }
+
+// Link returns the link to a runtime's page.
+func (o overview) Link(r *fleet.Runtime) runtimeLink { return o.fleet.link(r) }
 
 // bulkOffer is an action with the number of found runtimes to which it applies.
 type bulkOffer struct {
@@ -87,7 +92,7 @@ type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
 	s, q := r.fleet, parseQuery(r.URL.Query())
-	page := overview{Query: q, Warnings: s.Warnings, Reading: r.progress, Filters: s.filters(q)}
+	page := overview{Query: q, Warnings: s.Warnings, Reading: r.progress, Filters: s.filters(q), fleet: s}
 	for i := range s.Runtimes {
 		page.All.add(s.Runtimes[i].Health)
 	}

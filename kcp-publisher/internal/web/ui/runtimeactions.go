@@ -151,16 +151,16 @@ func (p *pages) performAction(
 		return
 	}
 	c := confirmation{
-		Heading: chosen.Title + " " + runtimeCount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
-		Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),
+		Heading: chosen.Title + " " + runtimeCount(len(selected), r.fleet.link(selected[0]).Text) + "?",
+		Effect:  chosen.effect, Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {
-		c.Names = append(c.Names, one.ID)
+		c.Names = append(c.Names, r.fleet.link(one))
 	}
 	if form.confirmed && form.selection != c.Selection {
 		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing has been changed yet.",
-			runtimeCount(len(selected), selected[0].ID))
+			runtimeCount(len(selected), r.fleet.link(selected[0]).Text))
 		form.confirmed = false
 	}
 	if !form.confirmed {
@@ -202,9 +202,9 @@ func selectionDigest(selected []*fleet.Runtime) string {
 	return digest.FromString(strings.Join(keys, "\n")).Encoded()
 }
 
-func runtimeCount(n int, id string) string {
+func runtimeCount(n int, name string) string {
 	if n == 1 {
-		return "runtime " + cleanLine(80, id)
+		return "runtime " + cleanLine(80, name)
 	}
 	return strconv.Itoa(n) + " runtimes"
 }
@@ -217,7 +217,10 @@ type actionFailures struct {
 	Back        string
 }
 
-type failure struct{ Runtime, Error string }
+type failure struct {
+	Runtime runtimeLink
+	Error   string
+}
 
 // actOn performs the action on the selected runtimes, and returns the failures, sorted by runtime.
 func (p *pages) actOn(r pageRequest, selected []*fleet.Runtime, action actions.Runtime) []failure {
@@ -233,7 +236,7 @@ func (p *pages) actOn(r pageRequest, selected []*fleet.Runtime, action actions.R
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
-				failed = append(failed, failure{one.ID, err.Error()})
+				failed = append(failed, failure{r.fleet.link(one), err.Error()})
 			} else {
 				p.logUnrecorded(r, result, one.Kyma)
 			}
@@ -241,6 +244,6 @@ func (p *pages) actOn(r pageRequest, selected []*fleet.Runtime, action actions.R
 		})
 	}
 	_ = group.Wait() // failed contains the errors
-	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime, b.Runtime) })
+	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime.Text, b.Runtime.Text) })
 	return failed
 }

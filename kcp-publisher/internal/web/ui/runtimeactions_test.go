@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 func (s *served) post(t *testing.T, path, form string) (int, string, http.Header) {
@@ -171,5 +173,70 @@ func TestViewerCannotChangeRuntimes(t *testing.T) {
 				t.Errorf("%s: page %s offers to suspend", name, path)
 			}
 		}
+	}
+}
+
+func TestRuntimePageShowsTheOwningKyma(t *testing.T) {
+	berlin := func(kyma string, health fleet.Health) fleet.Runtime {
+		r := sampleRuntime(0, true)
+		r.ID, r.Kyma, r.Health = "berlin", kyma, health
+		return r
+	}
+	f := sampleFleet(2, true)
+	f.Runtimes = append([]fleet.Runtime{
+		berlin("aaa", fleet.Failing), berlin("berlin", fleet.Healthy), berlin("zzz", fleet.Failing),
+	}, f.Runtimes...)
+	s := serve(t, f, nil)
+	enrolled := map[string]bool{"berlin": true}
+	s.source.kymas = func(context.Context) (all []v1beta2.Kyma, err error) {
+		for _, r := range f.Runtimes {
+			kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Kyma,
+				Labels: map[string]string{v1beta2.LabelRuntimeID: r.ID}}}
+			if enrolled[r.Kyma] {
+				kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: r.ID, Key: &v1beta2.RuntimeKey{Thumbprint: r.Kyma}}
+			}
+			all = append(all, kyma)
+		}
+		return all, nil
+	}
+	for path, kyma := range map[string]string{
+		"/runtimes/berlin": "berlin", "/runtimes/berlin?kyma=aaa": "aaa", "/runtimes/berlin?kyma=zzz": "zzz",
+	} {
+		status, body, _ := s.get(t, path)
+		if status != http.StatusOK || !strings.Contains(body, "<dt>Kyma</dt><dd>kcp-system/"+kyma+"</dd>") {
+			t.Errorf("%s: got status %d, want Kyma %s\n%s", path, status, kyma, body)
+		}
+		for _, other := range []string{"aaa", "berlin", "zzz"} {
+			if linked := strings.Contains(body, `<a href="/runtimes/berlin?kyma=`+other+`">`); linked == (other == kyma) {
+				t.Errorf("%s: the page links Kyma %s: %v", path, other, linked)
+			}
+		}
+		if _, body, _ := s.post(t, path, "action=suspend"); !strings.Contains(body,
+			"Suspend runtime berlin (Kyma "+kyma+")?") {
+			t.Errorf("%s: the confirmation does not name Kyma %s\n%s", path, kyma, body)
+		}
+		status, _, header := s.confirm(t, path, "suspend", "")
+		if want := "/runtimes/berlin?done=suspend&kyma=" + kyma; status != http.StatusSeeOther ||
+			header.Get("Location") != want {
+			t.Errorf("%s: got status %d and location %q, want %q", path, status, header.Get("Location"), want)
+		} else if acted := <-s.acted; acted.Name != kyma {
+			t.Errorf("%s: the action changed Kyma %s, want %s", path, acted.Name, kyma)
+		}
+	}
+	_, body, _ := s.get(t, "/")
+	for _, link := range []string{
+		`href="/runtimes/berlin?kyma=aaa"`, `href="/runtimes/berlin?kyma=berlin"`, `href="/runtimes/berlin?kyma=zzz"`,
+		`href="/runtimes/r-00000"`,
+	} {
+		if !strings.Contains(body, link) {
+			t.Errorf("the overview has no link %s", link)
+		}
+	}
+	if status, _, _ := s.get(t, "/runtimes/berlin?kyma=kyma-00001"); status != http.StatusNotFound {
+		t.Errorf("a Kyma with another runtime ID: got status %d", status)
+	}
+	enrolled["zzz"] = true // two Kymas with keys, so the runtime has no owner
+	if _, body, _ := s.get(t, "/runtimes/berlin"); !strings.Contains(body, "<dd>kcp-system/aaa</dd>") {
+		t.Errorf("without an owner, the page does not show the first Kyma\n%s", body)
 	}
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -22,6 +22,10 @@ const (
 
 type runtimePage struct {
 	*fleet.Runtime
+	// Link is the link to this page. Others contains the links to the other Kymas with the same runtime ID.
+	Link   runtimeLink
+	Others []runtimeLink
+
 	Ready         int
 	SortedLabels  []label
 	PublishedInfo *v1beta2.PublishedBundle
@@ -55,16 +59,51 @@ type event struct {
 	Count                 int32
 }
 
-func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
-	id := r.PathValue("id")
-	at, known := r.fleet.byID[id]
-	if !known {
+// findRuntime returns the requested runtime. If several Kymas have its ID and the request does not name a Kyma, it
+// returns the runtime of the owner, or the first runtime if the ID has no owner. If it returns nil, it has already
+// responded with an error.
+func (p *pages) findRuntime(w http.ResponseWriter, r pageRequest) *fleet.Runtime {
+	id, name := r.PathValue("id"), r.URL.Query().Get(kymaParameter)
+	all := r.fleet.byID[id]
+	at := 0
+	switch {
+	case name != "":
+		at = r.fleet.indexOfKyma(all, name)
+	case len(all) > 1:
+		kymas, err := p.Source.kymas(r.Context())
+		if err != nil {
+			p.showMessage(w, r, http.StatusServiceUnavailable, "Cannot find the runtime's Kyma", "Several Kymas have the "+
+				"runtime ID "+cleanLine(100, id)+", and the Kymas cannot be read: "+err.Error())
+			return nil
+		}
+		if owner := plan.NewOwners(kymas)[id]; owner != nil {
+			at = max(0, r.fleet.indexOfKyma(all, owner.Name))
+		}
+	}
+	if at < 0 || at >= len(all) {
 		p.showMessage(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
 			" has the runtime ID "+cleanLine(100, id)+".")
+		return nil
+	}
+	return &r.fleet.Runtimes[all[at]]
+}
+
+// indexOfKyma returns the position of a Kyma in the indexes of runtimes, or -1.
+func (s *snapshot) indexOfKyma(runtimes []int, name string) int {
+	return slices.IndexFunc(runtimes, func(i int) bool { return s.Runtimes[i].Kyma == name })
+}
+
+func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
+	one := p.findRuntime(w, r)
+	if one == nil {
 		return
 	}
-	one := &r.fleet.Runtimes[at]
-	page := runtimePage{Runtime: one, Ready: readyModules(one)}
+	page := runtimePage{Runtime: one, Link: r.fleet.link(one), Ready: readyModules(one)}
+	for _, i := range r.fleet.byID[one.ID] {
+		if other := &r.fleet.Runtimes[i]; other != one {
+			page.Others = append(page.Others, r.fleet.link(other))
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(one.Labels)) {
 		if len(page.SortedLabels) < maxLabels {
 			page.SortedLabels = append(page.SortedLabels, label{key, one.Labels[key]})
@@ -81,19 +120,16 @@ func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
 	}
 	p.history(r, &page)
 	p.render(w, r, "runtime", http.StatusOK, frame{
-		Title: "Runtime " + cleanLine(100, one.ID), Section: "fleet", Live: true, Body: page,
+		Title: "Runtime " + cleanLine(100, page.Link.Text), Section: "fleet", Live: true, Body: page,
 	})
 }
 
 func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
-	id := r.PathValue("id")
-	at, known := r.fleet.byID[id]
-	if !known {
-		p.runtime(w, r)
+	one := p.findRuntime(w, r)
+	if one == nil {
 		return
 	}
-	one := &r.fleet.Runtimes[at]
-	address := "/runtimes/" + url.PathEscape(id)
+	address := r.fleet.link(one).Address
 	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
 }
 

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"maps"
+	"net/url"
 	"slices"
 	"time"
 
@@ -12,11 +13,15 @@ import (
 // maxChoices is the maximum number of values in a filter. Users can put other values into the address.
 const maxChoices = 100
 
+// kymaParameter is the parameter of a runtime page's address that selects one of the Kymas with the runtime's ID.
+const kymaParameter = "kyma"
+
 // snapshot is a fleet with the data that its pages share. It is immutable.
 type snapshot struct {
 	fleet.Fleet
 	revision uint64
-	byID     map[string]int
+	// byID contains the indexes of the runtimes with an ID. Several Kymas can have the same runtime ID.
+	byID     map[string][]int
 	channels []string
 	// labels contains the label keys that can group runtimes. columns contains all label keys.
 	labels, columns []string
@@ -40,11 +45,11 @@ type causeGroup struct {
 }
 
 func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
-	s := &snapshot{Fleet: f, revision: revision, byID: make(map[string]int, len(f.Runtimes))}
+	s := &snapshot{Fleet: f, revision: revision, byID: make(map[string][]int, len(f.Runtimes))}
 	channels, labels := map[string]int{}, map[string]int{}
 	for i := range f.Runtimes {
 		r := &f.Runtimes[i]
-		s.byID[r.ID] = i
+		s.byID[r.ID] = append(s.byID[r.ID], i)
 		channels[r.Channel]++
 		for key := range r.Labels {
 			labels[key]++
@@ -67,6 +72,19 @@ func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
 		return healthRank(f.Runtimes[a].Health) - healthRank(f.Runtimes[b].Health)
 	})
 	return s
+}
+
+// runtimeLink is a link to a runtime's page.
+type runtimeLink struct{ Text, Address string }
+
+// link returns the link to a runtime. If several Kymas have the runtime ID, the link names the Kyma.
+func (s *snapshot) link(r *fleet.Runtime) runtimeLink {
+	link := runtimeLink{r.ID, "/runtimes/" + url.PathEscape(r.ID)}
+	if len(s.byID[r.ID]) > 1 {
+		link.Text += " (Kyma " + r.Kyma + ")"
+		link.Address += "?" + url.Values{kymaParameter: {r.Kyma}}.Encode()
+	}
+	return link
 }
 
 func (s *snapshot) at(now time.Time) *snapshot {
