@@ -347,6 +347,12 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 		secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
 		t.Errorf("got Secret\n%s", out)
 	}
+	// `kubectl apply` would keep the values of an earlier enrollment if these fields were missing.
+	for _, unset := range []string{"kymaUID", "replace"} {
+		if value, exists := secret.StringData[unset]; !exists || value != "" {
+			t.Errorf("field %s: got %q, exists %t, want an empty field", unset, value, exists)
+		}
+	}
 	token, err := trust.ParseToken(secret.StringData["token"])
 	if err != nil {
 		t.Fatal(err)

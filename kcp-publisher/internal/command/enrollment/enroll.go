@@ -280,15 +280,16 @@ func (f *enrollFlags) newSecret(one enrolledRuntime) ([]byte, error) {
 			return nil, err
 		}
 	}
+	// `kubectl apply` keeps a field of an earlier enrollment if stringData omits it. Credentials and settings can stay,
+	// but an earlier owner or --replace must not, so these fields are empty instead.
 	data := map[string]string{
 		"root.json": string(root.Raw),
 		"location":  f.location,
 		"runtime":   one.id,
 		"token":     token.String(),
 		"kyma":      one.kyma.Namespace + "/" + one.kyma.Name,
-	}
-	if one.kyma.UID != "" {
-		data["kymaUID"] = one.kyma.UID
+		"kymaUID":   one.kyma.UID,
+		"replace":   "",
 	}
 	if f.replace {
 		data["replace"] = v1beta2.True
