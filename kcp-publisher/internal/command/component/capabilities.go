@@ -14,7 +14,7 @@ type capabilityFlags struct {
 	kubeVersion string
 }
 
-func (f *capabilityFlags) add(flags *pflag.FlagSet) {
+func (f *capabilityFlags) addCapabilities(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.apiVersions, "api-versions", nil,
 		"further API versions and kinds of the runtimes for .Capabilities of a chart, as in helm template, such as "+
 			"monitoring.coreos.com/v1; can be repeated")

@@ -64,7 +64,7 @@ func newComponentCreate() *cobra.Command {
 	flags.StringArrayVar(&f.values, "values", nil,
 		"YAML file with chart values to include in the component; can be repeated, later files take precedence")
 	flags.StringArrayVar(&f.sets, "set", nil, "chart value as KEY=VALUE, as in helm --set; can be repeated")
-	f.capabilityFlags.add(flags)
+	f.addCapabilities(flags)
 	flags.StringVar(&f.key, "sign", "",
 		"PEM file with the RSA private key to sign the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")

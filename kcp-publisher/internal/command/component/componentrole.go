@@ -53,7 +53,7 @@ func newComponentRole() *cobra.Command {
 	flags.StringVar(&f.account, "service-account", modulerole.AgentNamespace+"/skr-agent",
 		"ServiceAccount that gets the permissions, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
-	f.capabilityFlags.add(flags)
+	f.addCapabilities(flags)
 	f.components.Add(flags, flags)
 	f.registry.AddFlags(flags)
 	return cmd
