@@ -29,8 +29,8 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 			"digest", p.outcome.Published.Digest, "reason", p.outcome.Reason)
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
-	if state == reconcile.Refused {
-		k.fleet.DropPending(p.name) // nothing is pending until an operator changes the Kyma
+	if state == reconcile.Refused || state == reconcile.Gone {
+		k.fleet.DropWork(p.name) // nothing is pending until a user changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.copyKyma()

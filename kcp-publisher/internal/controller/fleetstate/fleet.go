@@ -139,10 +139,10 @@ func (f *Fleet) FinishPending(key Key, done bool, now time.Time) {
 	})
 }
 
-// DropPending removes a Kyma's pending work. It must be called if the publisher refuses to publish a bundle until a
-// user changes the Kyma.
-func (f *Fleet) DropPending(key Key) {
-	f.Edit(key, func(r *Runtime) { r.Pending = PendingWork{} })
+// DropWork removes a Kyma's pending work and its backoff. It must be called if the publisher does not publish bundles
+// until a user changes the Kyma.
+func (f *Fleet) DropWork(key Key) {
+	f.Edit(key, func(r *Runtime) { r.Pending, r.Backoff = PendingWork{}, nil })
 }
 
 func (f *Fleet) deleteRecord(published *publish.Record) {
