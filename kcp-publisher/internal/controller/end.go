@@ -171,7 +171,7 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	case state == reconcile.Settled:
 		k.backoff.recordSuccess(ctx, p.name, p.started, p.isFirstCheck, false)
 	case state == reconcile.Held && p.facts.Report == reconcile.Yes:
-		k.backoff.recordSuccess(ctx, p.name, p.started, false, reported)
+		k.backoff.recordSuccess(ctx, p.name, p.started, reported, reported)
 	}
 }
 
