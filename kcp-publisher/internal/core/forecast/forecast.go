@@ -13,6 +13,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
@@ -183,10 +184,14 @@ func publishedModules(kyma *v1beta2.Kyma) map[string]resolve.ModuleOutlook {
 	return all
 }
 
+// predictModules returns the module versions in the Kyma's next bundle. A suspended runtime keeps its bundle.
 func predictModules(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.ModuleOutlook, error) {
 	all := map[string]resolve.ModuleOutlook{}
 	if kyma == nil {
 		return all, nil
+	}
+	if plan.IsSkipped(kyma) {
+		return publishedModules(kyma), nil
 	}
 	asked, err := f.Request(kyma)
 	if err != nil {
