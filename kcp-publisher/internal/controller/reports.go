@@ -130,25 +130,33 @@ func (r *reportReader) fetchReport(
 		newest.ReadError = store.WithoutDetail(err)
 	case err == nil && (again || found != before.Digest):
 		newest.Digest, newest.VerifiedAt = found, newest.AskedAt
-		accepted, err := bundle.VerifyReport(fetched, reporter)
-		if newest.Refused = refusal.Of(err); newest.Refused == nil {
-			r.slimmer.slimReport(&accepted)
-			newest.Accepted, newest.ArrivedAt = &accepted, before.ArrivalTime(kyma.Status.Runtime, accepted, r.now())
-		} else {
-			// Shorten the detail, because it can contain long text from the refused report.
-			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
-		}
-	}
-	if newest.IsRepeatedRefusal(before) && plan.ReconcileRequest(kyma) == "" {
-		// Keep the detail. It can contain the current time, and a changed detail would update the Kyma's status.
-		newest.Refused = before.Refused
+		r.verify(kyma, &newest, before, fetched, reporter)
 	}
 	r.storeReport(kyma, newest)
 	return newest, before, nil
 }
 
-// verifyInterval is the interval at which the publisher verifies a refused report again. The cause of the refusal can be
-// outside the report, for example the control plane's clock, a missing token key, or the list of revoked keys.
+// verify verifies a fetched report and adds the result to newest.
+func (r *reportReader) verify(
+	kyma *v1beta2.Kyma, newest *fleetstate.Report, before fleetstate.Report, fetched bundle.Fetched,
+	reporter bundle.Reporter,
+) {
+	accepted, err := bundle.VerifyReport(fetched, reporter)
+	if newest.Refused = refusal.Of(err); newest.Refused == nil {
+		r.slimmer.slimReport(&accepted)
+		newest.Accepted, newest.ArrivedAt = &accepted, before.ArrivalTime(kyma.Status.Runtime, accepted, r.now())
+		return
+	}
+	// Shorten the detail, because it can contain long text from the refused report.
+	newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
+	if newest.IsRepeatedRefusal(before) && plan.ReconcileRequest(kyma) == "" {
+		// Keep the detail. It can contain the current time, and a changed detail would update the Kyma's status.
+		newest.Refused = before.Refused
+	}
+}
+
+// verifyInterval is the interval at which the publisher verifies a refused report again. The cause of the refusal can
+// be outside the report, for example the control plane's clock, a missing token key, or the list of revoked keys.
 const verifyInterval = 5 * time.Minute
 
 // mustVerifyAgain reports whether the next request to the registry must verify the report again although it has not

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// validateTemplate rejects an invalid ModuleTemplate. It accepts an update that does not change the checked content, and
-// any update of a deleted object. Otherwise, clients could not remove finalizers or managed fields from an invalid
+// validateTemplate rejects an invalid ModuleTemplate. It accepts an update that does not change the checked content,
+// and any update of a deleted object. Otherwise, clients could not remove finalizers or managed fields from an invalid
 // object that the API server accepted while the webhook was unavailable.
 func validateTemplate(_ context.Context, request admission.Request) admission.Response {
 	var before, after v1beta2.ModuleTemplate

@@ -137,8 +137,8 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	return f, nil
 }
 
-// comparedKymas returns the sorted names of the Kymas that the publisher reconciles before and after the change, or that
-// the change creates. It also returns a warning for each Kyma that moves to or from another publisher.
+// comparedKymas returns the sorted names of the Kymas that the publisher reconciles before and after the change, or
+// that the change creates. It also returns a warning for each Kyma that moves to or from another publisher.
 func comparedKymas(before, after Fleet) (names, moved []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(before.Kymas)) {
 		switch {

@@ -119,16 +119,18 @@ func checkHidden(files fs.FS, archive, root string) error {
 		switch {
 		case err == nil && name == path.Join(archive, archiveBlobs):
 			return fs.SkipDir
-		case err != nil || entry.IsDir() || isHidden(entry) || !isObjectFile(name) || name == path.Join(archive, archiveIndex):
+		case err != nil || entry.IsDir() || isHidden(entry) || !isObjectFile(name):
 			return err
+		case name == path.Join(archive, archiveIndex):
+			return nil
 		}
 		const message = "%s is ignored, because its folder is an archive (it contains %s): move the file or the archive"
 		return fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name)), archiveIndex)
 	})
 }
 
-// isHidden reports whether a file or folder has a hidden name. Hidden files configure other programs, for example CI. A
-// mounted ConfigMap contains hidden links to folders.
+// isHidden reports whether a file or folder has a hidden name. Hidden files configure other programs, for example CI.
+// A mounted ConfigMap contains hidden links to folders.
 func isHidden(entry fs.DirEntry) bool {
 	return entry.Name() != "." && strings.HasPrefix(entry.Name(), ".")
 }
