@@ -298,6 +298,13 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullRegistryDown"},
 		},
 		{
+			Name: "the publisher restarted while the registry is down",
+			Series: replace(replace(healthy, ofPublisher+`registry_up{pod="one"}`, "0x300"),
+				ofPublisher+`keys_accepted{pod="one"}`, "_x300"),
+			At:     20 * time.Minute,
+			Firing: []string{"KymaPullRegistryDown"},
+		},
+		{
 			Name:   "registry outage is short",
 			Series: replace(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"),
 			At:     20 * time.Minute,

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
 func named(name string) types.NamespacedName {
@@ -213,5 +214,24 @@ func TestFailingRuntimesMetricSumsAllShards(t *testing.T) {
 	first.recordFailure(ctx, named("r4"), noon, broken) // as in a reconcile that ends late
 	if got := collected(t, all)[registryFailing.Name]; got != 1 {
 		t.Errorf("got %v failing runtimes after a shard was retired, want 1", got)
+	}
+}
+
+// While publishing is on hold for a Git commit, a report that the publisher can read proves that the registry responds.
+func TestReadReportEndsAnOutageWhilePublishingIsHeld(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	w.settle()
+	w.kymas.backoff.outage = fleetstate.NewBackoff(w.now)
+	w.now = w.now.Add(time.Minute)
+	release := w.kymas.Catalog.Hold()
+	defer release()
+	w.kymas.Catalog.changeStart.Store(time.Now().Add(-reconcile.HoldTimeout).UnixNano())
+	_, err := w.kymas.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: named("runtime-001")})
+	w.must(err)
+	if at := w.kymas.fleet.Get(named("runtime-001")).Report.AskedAt; !at.Equal(w.now) {
+		t.Fatalf("the report was read at %s, want %s", at, w.now)
+	}
+	if w.kymas.backoff.outage != nil {
+		t.Error("the outage continues although the registry responds")
 	}
 }

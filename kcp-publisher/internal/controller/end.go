@@ -29,8 +29,8 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 			"digest", p.outcome.Published.Digest, "reason", p.outcome.Reason)
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
-	if state == reconcile.Refused {
-		k.fleet.DropPending(p.name) // nothing is pending until an operator changes the Kyma
+	if state == reconcile.Refused || state == reconcile.Gone {
+		k.fleet.DropWork(p.name) // nothing is pending until a user changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.copyKyma()
@@ -171,7 +171,7 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	case state == reconcile.Settled:
 		k.backoff.recordSuccess(ctx, p.name, p.started, p.isFirstCheck, false)
 	case state == reconcile.Held && p.facts.Report == reconcile.Yes:
-		k.backoff.recordSuccess(ctx, p.name, p.started, false, reported)
+		k.backoff.recordSuccess(ctx, p.name, p.started, reported, reported)
 	}
 }
 

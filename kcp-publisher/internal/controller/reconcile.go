@@ -71,7 +71,7 @@ func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, 
 		return nil, nil
 	}
 	if plan.IsSkipped(kyma) {
-		k.fleet.DropPending(req.NamespacedName)
+		k.fleet.DropWork(req.NamespacedName)
 		k.updateCounts(kyma)
 		return nil, nil
 	}

@@ -112,9 +112,9 @@ func (r *reportReader) fetchReport(
 		// The status already contains this report's data, so the report does not need a check.
 		reporter.Known = digest.Digest(status.Observed.Report)
 	}
-	known := before.Digest
-	if record.NotifiedCount != before.NotifiedCount {
-		known = "" // a new report was announced, so fetch it without reading its digest first
+	known, again := before.Digest, r.mustVerifyAgain(kyma, before)
+	if again || record.NotifiedCount != before.NotifiedCount {
+		known = "" // fetch the report without reading its digest first
 	}
 	found, fetched, err := r.pullReport(ctx, reporter.Runtime, known, reply)
 	if err != nil && store.IsUnavailable(err) {
@@ -125,22 +125,45 @@ func (r *reportReader) fetchReport(
 	switch {
 	case refusal.Of(err) != nil:
 		// The report was not fetched, because it is too large.
-		newest.Digest, newest.Refused = found, refusal.Of(err)
+		newest.Digest, newest.Refused, newest.VerifiedAt = found, refusal.Of(err), newest.AskedAt
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.ReadError = store.WithoutDetail(err)
-	case err == nil && found != before.Digest:
-		newest.Digest = found
-		accepted, err := bundle.VerifyReport(fetched, reporter)
-		if newest.Refused = refusal.Of(err); newest.Refused == nil {
-			r.slimmer.slimReport(&accepted)
-			newest.Accepted, newest.ArrivedAt = &accepted, before.ArrivalTime(kyma.Status.Runtime, accepted, r.now())
-		} else {
-			// Shorten the detail, because it can contain long text from the refused report.
-			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
-		}
+	case err == nil && (again || found != before.Digest):
+		newest.Digest, newest.VerifiedAt = found, newest.AskedAt
+		r.verify(kyma, &newest, before, fetched, reporter)
 	}
 	r.storeReport(kyma, newest)
 	return newest, before, nil
+}
+
+// verify verifies a fetched report and adds the result to newest.
+func (r *reportReader) verify(
+	kyma *v1beta2.Kyma, newest *fleetstate.Report, before fleetstate.Report, fetched bundle.Fetched,
+	reporter bundle.Reporter,
+) {
+	accepted, err := bundle.VerifyReport(fetched, reporter)
+	if newest.Refused = refusal.Of(err); newest.Refused == nil {
+		r.slimmer.slimReport(&accepted)
+		newest.Accepted, newest.ArrivedAt = &accepted, before.ArrivalTime(kyma.Status.Runtime, accepted, r.now())
+		return
+	}
+	// Shorten the detail, because it can contain long text from the refused report.
+	newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
+	if newest.IsRepeatedRefusal(before) && plan.ReconcileRequest(kyma) == "" {
+		// Keep the detail. It can contain the current time, and a changed detail would update the Kyma's status.
+		newest.Refused = before.Refused
+	}
+}
+
+// verifyInterval is the interval at which the publisher verifies a refused report again. The cause of the refusal can
+// be outside the report, for example the control plane's clock, a missing token key, or the list of revoked keys.
+const verifyInterval = 5 * time.Minute
+
+// mustVerifyAgain reports whether the next request to the registry must verify the report again although it has not
+// changed.
+func (r *reportReader) mustVerifyAgain(kyma *v1beta2.Kyma, known fleetstate.Report) bool {
+	return known.Refused != nil &&
+		(plan.ReconcileRequest(kyma) != "" || !r.now().Before(known.VerifiedAt.Add(verifyInterval)))
 }
 
 func (r *reportReader) recordStart() {
@@ -252,7 +275,7 @@ func (k *Kymas) fetchReport(
 	if err != nil {
 		return newest, err
 	}
-	isNew := newest.Digest != before.Digest
+	isNew := newest.Digest != before.Digest || before.Refused != nil && newest.Refused == nil
 	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
 		k.announceProblem(kyma, v1beta2.ReasonReportRefused,

@@ -173,7 +173,7 @@ func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 	}
 }
 
-// A suspended Kyma, or a Kyma that belongs to another shard, must not have pending work.
+// A Kyma without bundles, or a Kyma that belongs to another shard, must not have pending work or a backoff.
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
@@ -189,21 +189,35 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 		t.Fatalf("the report is known: %t, %d runtimes are counted, want 2", known, counted)
 	}
 	kyma := &v1beta2.Kyma{}
-	w.must(w.api.Get(t.Context(), key, kyma))
-	labeled := func(name, value string) {
+	check := func(name string, change func()) {
 		t.Helper()
-		kyma.Labels = map[string]string{name: value}
-		w.must(w.api.Update(t.Context(), kyma))
+		w.must(w.api.Get(t.Context(), key, kyma))
+		change()
 		k.fleet.FinishPending(key, false, k.Now())
+		k.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Backoff = fleetstate.NewBackoff(k.Now()) })
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
-		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.PendingWork{}) {
-			t.Errorf("Kyma with label %s=%s: got pending work, want none", name, value)
+		pending, failing := k.fleet.Get(key).Pending, k.fleet.CountFailing()
+		if pending != (fleetstate.PendingWork{}) || failing != 0 {
+			t.Errorf("%s: got pending work %+v and %d failing runtimes, want none", name, pending, failing)
 		}
 	}
-	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
-	k.Share = shard.Share{Number: 1 - shard.ShardOf(plan.ClaimedRuntimeID(kyma), 2), Count: 2}
-	labeled("any", "change")
+	check("suspended Kyma", func() {
+		kyma.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
+		w.must(w.api.Update(t.Context(), kyma))
+	})
+	check("refused Kyma", func() {
+		kyma.Labels, kyma.Annotations = nil, map[string]string{v1beta2.AnnotationCarried: "invalid"}
+		w.must(w.api.Update(t.Context(), kyma))
+	})
+	check("deleted Kyma with the finalizer of another client", func() {
+		kyma.Annotations, kyma.Finalizers = nil, []string{"example.com/other"}
+		w.must(w.api.Update(t.Context(), kyma))
+		w.must(w.api.Delete(t.Context(), kyma))
+	})
+	check("Kyma of another shard", func() {
+		k.Share = shard.Share{Number: 1 - shard.ShardOf(plan.ClaimedRuntimeID(kyma), 2), Count: 2}
+	})
 	k.fleet.ForEach(func(kept fleetstate.Key, r *fleetstate.Runtime) {
 		if kept == key {
 			t.Errorf("Kyma of another shard: got record %+v, want none", r)

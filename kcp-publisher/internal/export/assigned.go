@@ -25,7 +25,8 @@ const assignedReads = 16
 // AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in each runtime's
 // latest bundle at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes reads a
 // runtime's bundles one by one, starting with the newest. If it cannot read a runtime's bundles back to the earliest
-// time, it omits the runtime from the lists and adds it to unread.
+// time, it omits the runtime from the lists and adds it to unread. It does the same with a runtime without a known
+// bundle, unless the registry contains none either.
 func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
@@ -96,11 +97,15 @@ func (g *gatherer) assignedStates(
 		return nil, err
 	}
 	found, open, next := make([]*inventory.Runtime, len(times)), len(times), r.Bundle
+	if next == "" {
+		return found, checkNeverPublished(ctx, repository)
+	}
 	for read := 0; next != "" && open > 0; read++ {
 		if read == maxChain {
 			return nil, fmt.Errorf("more than %d bundles were issued since the requested time", maxChain)
 		}
-		verified, _, err := g.readVerified(ctx, repository, r.ID, next)
+		current := next
+		verified, _, err := g.readVerified(ctx, repository, r.ID, current)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, fmt.Errorf("bundle %s was not found in the registry", next)
 		}
@@ -124,11 +129,26 @@ func (g *gatherer) assignedStates(
 			}
 		}
 		next = ""
-		if before := p.Previous; before != nil && before.Sequence < p.Sequence {
+		if before := p.Previous; before != nil {
+			if open > 0 && before.Sequence >= p.Sequence {
+				return nil, fmt.Errorf("bundle %s does not have a higher sequence than its previous bundle, so earlier "+
+					"bundles are unknown", current)
+			}
 			next = before.Digest.String()
 		}
 	}
 	return found, nil
+}
+
+// checkNeverPublished returns an error if a runtime without a recorded bundle has a bundle in the registry.
+func checkNeverPublished(ctx context.Context, repository store.Reader) error {
+	switch _, err := store.Head(ctx, repository, bundle.TagDesired); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the latest bundle: %w", err)
+	}
+	return errors.New("no published bundle is recorded")
 }
 
 func newestFirst(times []time.Time) []int {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
@@ -90,6 +91,42 @@ func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
+}
+
+func TestUnknownHistoryIsNotAnEmptyHistory(t *testing.T) {
+	f := newFleet(t)
+	f.last["berlin"] = &bundle.Position{Sequence: 100, Digest: "sha256:" + bundleDigits}
+	f.publish("berlin", f.installed("keda", "lab/keda:1"))
+	f.clockAhead, f.later = 50, time.Hour
+	berlin := f.publish("berlin", f.installed("keda", "lab/keda:1")) // as after a new epoch
+	f.publish("munich", f.installed("keda", "lab/keda:1"))
+	runtimes := inventory.PublishedRuntimes([]v1beta2.Kyma{
+		kymaWith("berlin", berlin.String()), kymaWith("munich", ""), kymaWith("new", ""), kymaWith("berlin", ""),
+	})
+	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
+	f.must(err)
+	if len(at[0])+len(at[1]) != 0 || len(unread) != 2 ||
+		!strings.Contains(unread[0].Problem, "does not have a higher sequence than its previous bundle") ||
+		unread[1] != (inventory.Unread{Runtime: "munich", Problem: "no published bundle is recorded"}) {
+		t.Errorf("got %+v, unread %+v, want berlin and munich unread", at, unread)
+	}
+	// For later times, the earlier bundle is not needed.
+	at, unread, err = AssignedRuntimes(t.Context(), f.options(), runtimes[:1], noon.Add(time.Hour), noon.Add(2*time.Hour))
+	f.must(err)
+	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {
+		t.Errorf("got %+v, unread %+v, want berlin in both lists", at, unread)
+	}
+}
+
+// kymaWith returns the Kyma of a runtime with this published bundle. An empty digest means that none is recorded.
+func kymaWith(runtime, published string) (kyma v1beta2.Kyma) {
+	kyma.Name, kyma.Labels = runtime, map[string]string{v1beta2.LabelRuntimeID: runtime}
+	if published != "" {
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			ID: runtime, Published: &v1beta2.PublishedBundle{Digest: published},
+		}
+	}
+	return kyma
 }
 
 const bundleDigits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

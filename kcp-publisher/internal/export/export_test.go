@@ -39,6 +39,8 @@ type fleet struct {
 	// later is the offset from noon at which publish issues the next bundles.
 	later  time.Duration
 	values bundle.Values
+	// clockAhead lowers the sequence of the next bundles, as if a clock was ahead before.
+	clockAhead int64
 
 	t          *testing.T
 	host       string
@@ -140,7 +142,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 	f.must(err)
 	sequence := int64(1)
 	if f.last[runtime] != nil {
-		sequence = f.last[runtime].Sequence + 1
+		sequence = f.last[runtime].Sequence + 1 - f.clockAhead
 	}
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
 		Audience: bundle.Audience{

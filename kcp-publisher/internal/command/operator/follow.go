@@ -15,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
@@ -91,13 +90,6 @@ func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, er
 
 // planned adds a Follower to the planner's manager. Only a publisher with shards calls it.
 func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*controller.PlannedGit, error) {
-	options.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
-		data, err := board.Approvals(ctx)
-		if err != nil {
-			return shard.Approvals{}, err
-		}
-		return recalledApprovals(ctx, data), nil
-	}
 	follower, err := addFollower(mgr, options)
 	if err != nil {
 		return nil, err
@@ -107,16 +99,4 @@ func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*c
 		Requested: board.ComparisonRequested, Holding: follower.HoldReason, Approvals: follower.Approvals,
 		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
 	}, nil
-}
-
-// recalledApprovals returns the stored approvals. If the data is invalid, it returns no approvals instead of an error,
-// so that the fleet does not wait until an operator repairs the ConfigMap. Removals without approval wait for an
-// operator anyway.
-func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
-	approvals, err := shard.DecodeApprovals(data)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "failed to read the approved removals of the current commit")
-		return shard.Approvals{}
-	}
-	return approvals
 }

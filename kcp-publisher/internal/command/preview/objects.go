@@ -142,10 +142,12 @@ func (c Objects) Forecast(rules plan.Rules, now time.Time) (forecast.Fleet, erro
 		return forecast.Fleet{}, err
 	}
 	var all []v1beta2.Kyma
-	kymas := map[string]*v1beta2.Kyma{}
+	kymas, others := map[string]*v1beta2.Kyma{}, map[string]*v1beta2.Kyma{}
 	for _, name := range slices.Sorted(maps.Keys(c.Kymas)) {
 		if kyma := c.Kymas[name]; c.Watched.Contains(kyma.Labels, plan.ClaimedRuntimeID(kyma)) {
 			all, kymas[name] = append(all, *kyma), kyma
+		} else {
+			others[name] = kyma
 		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot,
@@ -154,8 +156,8 @@ func (c Objects) Forecast(rules plan.Rules, now time.Time) (forecast.Fleet, erro
 	slices.SortFunc(rejections, func(a, b rollout.Rejection) int {
 		return cmp.Or(cmp.Compare(a.Rollout.Name, b.Rollout.Name), cmp.Compare(a.Channel, b.Channel))
 	})
-	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, NewRollouts: preview.Round.Create,
-		Rejections: rejections}, nil
+	return forecast.Fleet{Kymas: kymas, Others: others, Catalog: snapshot, Request: preview.Request,
+		NewRollouts: preview.Round.Create, Rejections: rejections}, nil
 }
 
 // ListKymas returns all Kymas.

@@ -64,12 +64,15 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 		Use: "check RUNTIME MODULE", Short: "run a RolloutPolicy's checks once in one runtime",
 		Long:    rolloutCheckHelp,
 		Example: rolloutCheckExamples,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
 				return cli.Usage(errors.New("expected two arguments: a runtime ID and a module"))
 			case f.timeout < 0:
 				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", f.timeout))
+			case f.last && (cmd.Flags().Changed("wave") || cmd.Flags().Changed("check") || cmd.Flags().Changed("timeout")):
+				return cli.Usage(errors.New("--last cannot be combined with --wave, --check and --timeout, because it " +
+					"does not request checks"))
 			case f.File != "" && !f.last:
 				return cli.Usage(errors.New("--file requires --last, because the file contains an earlier report"))
 			}

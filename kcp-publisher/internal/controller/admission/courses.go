@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,16 +17,11 @@ func validateCourse(_ context.Context, request admission.Request) admission.Resp
 	var before, after struct {
 		Spec fleet.Course `json:"spec"`
 	}
-	if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+	if err := decodeObjects(request, &before, &after); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if len(request.OldObject.Raw) > 0 {
-		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
-			return admission.Errored(http.StatusBadRequest, err)
-		}
-		if equality.Semantic.DeepEqual(before.Spec.Waves, after.Spec.Waves) {
-			return admission.Allowed("")
-		}
+	if len(request.OldObject.Raw) > 0 && equality.Semantic.DeepEqual(before.Spec.Waves, after.Spec.Waves) {
+		return admission.Allowed("")
 	}
 	if err := course.Validate(after.Spec); err != nil {
 		return admission.Denied(err.Field + ": " + err.Detail)

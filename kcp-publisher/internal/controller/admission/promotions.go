@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -25,13 +24,8 @@ type promotions struct{ rollouts client.Reader }
 
 func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {
 	var before, after v1beta2.ModuleReleaseMeta
-	if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+	if err := decodeObjects(request, &before, &after); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
-	}
-	if len(request.OldObject.Raw) > 0 {
-		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
-			return admission.Errored(http.StatusBadRequest, err)
-		}
 	}
 	allowed := admission.Allowed("")
 	promoted := slices.DeleteFunc(slices.Clone(after.Spec.Channels), func(c v1beta2.ChannelVersion) bool {

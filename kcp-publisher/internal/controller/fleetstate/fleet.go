@@ -139,10 +139,10 @@ func (f *Fleet) FinishPending(key Key, done bool, now time.Time) {
 	})
 }
 
-// DropPending removes a Kyma's pending work. It must be called if the publisher refuses to publish a bundle until a
-// user changes the Kyma.
-func (f *Fleet) DropPending(key Key) {
-	f.Edit(key, func(r *Runtime) { r.Pending = PendingWork{} })
+// DropWork removes a Kyma's pending work and its backoff. It must be called if the publisher does not publish bundles
+// until a user changes the Kyma.
+func (f *Fleet) DropWork(key Key) {
+	f.Edit(key, func(r *Runtime) { r.Pending, r.Backoff = PendingWork{}, nil })
 }
 
 func (f *Fleet) deleteRecord(published *publish.Record) {
@@ -299,6 +299,8 @@ type Report struct {
 	// report, or nil.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
+	// VerifiedAt is when the publisher last verified the latest report, or zero.
+	VerifiedAt time.Time
 	// ArrivedAt is the time at which this process received the report in Accepted. If the report is older than the
 	// process, ArrivedAt is the creation time in the report.
 	ArrivedAt time.Time
@@ -320,6 +322,12 @@ func (r Report) ContentDigest() digest.Digest {
 		return r.Digest
 	}
 	return r.Accepted.Content
+}
+
+// IsRepeatedRefusal reports whether r and before are refusals of the same report for the same reason.
+func (r Report) IsRepeatedRefusal(before Report) bool {
+	return r.Refused != nil && before.Refused != nil && r.Digest == before.Digest &&
+		r.Refused.Reason == before.Refused.Reason
 }
 
 // ArrivalTime returns the arrival time of a newly accepted report. status is the field status.runtime of the Kyma.

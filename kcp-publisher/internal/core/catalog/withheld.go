@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -47,19 +48,30 @@ func newWithheld(kind string, object metav1.Object, reason error) WithheldObject
 
 // CheckTemplate returns an error if agents would refuse the catalog entry for this ModuleTemplate.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
+	data, err := encodeTemplate(object)
+	if err != nil {
+		return err
+	}
+	return bundle.CheckCatalogEntry(data)
+}
+
+// HasSameEntry reports whether two versions of a ModuleTemplate have the same catalog entry.
+func HasSameEntry(before, after *v1beta2.ModuleTemplate) bool {
+	old, errOld := encodeTemplate(before)
+	next, errNext := encodeTemplate(after)
+	return errOld == nil && errNext == nil && bytes.Equal(old, next)
+}
+
+func encodeTemplate(object *v1beta2.ModuleTemplate) ([]byte, error) {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {
 		spec.Descriptor.Raw = nil // JSON encoding fails for an empty Raw that is not nil
 	}
 	e, err := newEntry(&object.ObjectMeta, spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return bundle.CheckCatalogEntry(data)
+	return json.Marshal(e)
 }
 
 // measureEntry returns the size of an encoded catalog entry in bytes. withheld is the reason why bundles must omit the

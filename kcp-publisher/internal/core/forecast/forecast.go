@@ -13,6 +13,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
@@ -20,7 +21,9 @@ import (
 // Fleet contains a control plane's objects, either before or after a change.
 type Fleet struct {
 	// Kymas maps the name of each Kyma to the object. A deleted Kyma is included, with a deletion timestamp.
-	Kymas   map[string]*v1beta2.Kyma
+	Kymas map[string]*v1beta2.Kyma
+	// Others contains the Kymas that other publishers reconcile.
+	Others  map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
 	// Request returns the modules that a Kyma requests, with the versions that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
@@ -76,7 +79,7 @@ type Forecast struct {
 	// Rollouts lists the Rollouts that would be created, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// Warnings contains a message for each channel that would offer a version although its rollout was stopped or
-	// rolled back.
+	// rolled back, and for each Kyma that moves to or from another publisher.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
@@ -86,16 +89,13 @@ type Forecast struct {
 type group struct{ module, channel, from, to, held string }
 
 // New compares a fleet's objects before and after a change. id returns a Kyma's runtime ID. New returns an error if the
-// change makes a Kyma's request invalid.
+// change makes a Kyma's request invalid. It ignores Kymas that move to or from another publisher, except for a warning.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}
-	names := slices.Sorted(maps.Keys(after.Kymas))
-	for name := range before.Kymas {
-		if after.Kymas[name] == nil {
-			return f, fmt.Errorf("the state after the change lacks Kyma %s: include deleted Kymas, with a deletion "+
-				"timestamp", name)
-		}
+	names, moved, err := comparedKymas(before, after)
+	if err != nil {
+		return f, err
 	}
 	for _, name := range names {
 		old, next := before.Kymas[name], after.Kymas[name]
@@ -133,8 +133,31 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	slices.Sort(f.Leaving)
 	f.Changes = sortChanges(groups)
 	f.Rollouts = newRollouts(before, after)
-	f.Warnings = rejectionWarnings(before, after)
+	f.Warnings = append(rejectionWarnings(before, after), moved...)
 	return f, nil
+}
+
+// comparedKymas returns the sorted names of the Kymas that the publisher reconciles before and after the change, or
+// that the change creates. It also returns a warning for each Kyma that moves to or from another publisher.
+func comparedKymas(before, after Fleet) (names, moved []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(before.Kymas)) {
+		switch {
+		case after.Others[name] != nil:
+			moved = append(moved, fmt.Sprintf("Kyma %s would move to another publisher, so its changes are not shown", name))
+		case after.Kymas[name] == nil:
+			return nil, nil, fmt.Errorf("the state after the change lacks Kyma %s: include deleted Kymas, with a deletion "+
+				"timestamp", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after.Kymas)) {
+		if before.Others[name] != nil {
+			moved = append(moved,
+				fmt.Sprintf("Kyma %s would move from another publisher, so its changes are not shown", name))
+			continue
+		}
+		names = append(names, name)
+	}
+	return names, moved, nil
 }
 
 func newRollouts(before, after Fleet) (all []Rollout) {
@@ -183,10 +206,14 @@ func publishedModules(kyma *v1beta2.Kyma) map[string]resolve.ModuleOutlook {
 	return all
 }
 
+// predictModules returns the module versions in the Kyma's next bundle. A suspended runtime keeps its bundle.
 func predictModules(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.ModuleOutlook, error) {
 	all := map[string]resolve.ModuleOutlook{}
 	if kyma == nil {
 		return all, nil
+	}
+	if plan.IsSkipped(kyma) {
+		return publishedModules(kyma), nil
 	}
 	asked, err := f.Request(kyma)
 	if err != nil {

@@ -89,7 +89,10 @@ func pinned(k *v1beta2.Kyma)    { k.Spec.Modules[0].Version = "1.0.0" }
 func unmanaged(k *v1beta2.Kyma) { k.Spec.Modules[0].Managed = false }
 func nothing(k *v1beta2.Kyma)   { k.Spec.Modules = nil }
 func skipping(k *v1beta2.Kyma)  { k.Spec.SkipMaintenanceWindows = true }
-func deleted(k *v1beta2.Kyma)   { k.DeletionTimestamp = new(metav1.NewTime(saturday)) }
+func suspended(k *v1beta2.Kyma) {
+	k.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
+}
+func deleted(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.NewTime(saturday)) }
 func withMailer(k *v1beta2.Kyma) {
 	k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{
 		Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
@@ -201,6 +204,13 @@ func TestForecastListsChangesByCause(t *testing.T) {
 		},
 		"first installation without a maintenance window": {
 			kedaKyma(""), kedaKyma(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
+		},
+		"upgrade of a suspended runtime": {
+			kedaKyma("1.0.0", suspended), kedaKyma("1.0.0", suspended), regular, "keda regular 2.0.0", nil,
+		},
+		"resumed runtime": {
+			kedaKyma("1.0.0", suspended), kedaKyma("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0",
+			[]string{"1.0.0 2.0.0 -"},
 		},
 		"version without a template": {
 			kedaKyma("1.0.0"), kedaKyma("1.0.0"), regular, "keda regular 9.0.0", []string{

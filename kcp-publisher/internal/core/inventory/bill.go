@@ -50,6 +50,9 @@ func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 		}
 		components = append(components, c)
 	}
+	for _, m := range f.Modules {
+		add(m.Module, properties[m.Module])
+	}
 	for _, u := range f.Unknown {
 		add(u.Module, properties[u.Module])
 	}
@@ -65,20 +68,12 @@ func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 // moduleProperties returns the properties of each module version. The images of a version can differ between runtimes,
 // so a module version can run in more runtimes than each of its images.
 func (f Fleet) moduleProperties() map[Module][]cyclonedx.Property {
-	uses := map[Module][]Use{}
-	for _, image := range f.Images {
-		for _, u := range image.Uses {
-			uses[u.Module] = append(uses[u.Module], u)
-		}
-	}
-	all := map[Module][]cyclonedx.Property{}
-	for m, of := range uses {
-		used := Image{Uses: of}
-		all[m] = usageProperties(used.Runtimes(), used.Oldest())
+	all, uses := map[Module][]cyclonedx.Property{}, map[Module]ModuleUse{}
+	for _, m := range f.Modules {
+		uses[m.Module], all[m.Module] = m, usageProperties(m.Runtimes, m.Oldest)
 	}
 	for _, u := range f.Unknown {
-		used := Image{Uses: uses[u.Module]}
-		all[u.Module] = append(usageProperties(u.Runtimes, used.Oldest()),
+		all[u.Module] = append(usageProperties(u.Runtimes, uses[u.Module].Oldest),
 			cyclonedx.Property{Name: propertyIncomplete, Value: u.Problem})
 	}
 	return all

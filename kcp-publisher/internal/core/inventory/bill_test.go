@@ -5,11 +5,13 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
 // schemaFolder loads CycloneDX schemas from the sources of the CycloneDX library.
@@ -84,6 +86,29 @@ func TestBillOfMaterialsCountsAllRuntimesOfAModule(t *testing.T) {
 	for _, p := range fleet.SPDX("fleet-1", noon).Packages {
 		if p.PackageName == "keda" && !strings.Contains(p.PackageComment, "kyma-pull:incomplete: values differ") {
 			t.Errorf("the comment of module keda has no reason: %s", p.PackageComment)
+		}
+	}
+}
+
+func TestBillOfMaterialsContainsModulesWithoutImages(t *testing.T) {
+	crds := Module{"crds", "1.0.0"}
+	fleet := New([]Runtime{{ID: "a", Reported: noon, Modules: []Module{crds, keda}}},
+		map[Module]Content{crds: {}, keda: {Images: []string{pinned}}})
+	for name, c := range map[string]struct {
+		fleet Fleet
+		want  bool
+	}{
+		"whole fleet": {fleet, true}, "selected module": {fleet.Select("", "crds"), true},
+		"other module": {fleet.Select("", "keda"), false}, "selected image": {fleet.Select(pinned, ""), false},
+	} {
+		components := *c.fleet.CycloneDX("fleet-1", noon).Components
+		at := slices.IndexFunc(components, func(c cyclonedx.Component) bool { return c.BOMRef == "module:crds@1.0.0" })
+		if at >= 0 != c.want || at >= 0 && (*components[at].Properties)[0].Value != "1" {
+			t.Errorf("%s: got components %+v, want module crds in one runtime: %t", name, components, c.want)
+		}
+		isCRDs := func(p *spdx.Package) bool { return p.PackageName == "crds" }
+		if got := slices.ContainsFunc(c.fleet.SPDX("fleet-1", noon).Packages, isCRDs); got != c.want {
+			t.Errorf("%s: got an SPDX package for module crds: %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -90,10 +90,19 @@ type Unknown struct {
 // NoBundle is the value of Unknown.Problem if no readable bundle contains the module version.
 const NoBundle = "no bundle with this version was found"
 
+// ModuleUse is a module version with the number of runtimes that run it, and the time of their oldest report.
+type ModuleUse struct {
+	Module
+	Runtimes int
+	Oldest   time.Time
+}
+
 // Fleet is the inventory of all images.
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
+	// Modules are sorted by module and version. They include module versions without images.
+	Modules []ModuleUse `json:"-"`
 	// Unknown lists the module versions whose images could not be determined for all runtimes, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unreported is the number of runtimes that never reported. The inventory does not include them.
@@ -164,6 +173,8 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 		if problem := content.Problem; problem != "" || !known {
 			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)})
 		}
+		oldest := slices.MinFunc(holders[m], func(a, b *Runtime) int { return a.Reported.Compare(b.Reported) })
+		fleet.Modules = append(fleet.Modules, ModuleUse{m, len(holders[m]), oldest.Reported})
 		for text, by := range content.holders(holders[m]) {
 			images[text] = append(images[text], Use{m, by})
 		}
@@ -211,9 +222,9 @@ func (c Content) holders(runtimes []*Runtime) map[string][]Holder {
 }
 
 // Select returns the part of the inventory that matches an image and a module. The image is a reference, a digest or a
-// name. An empty image or module matches everything.
+// name. An empty image or module matches everything. With an image, Select omits modules that do not use it.
 func (f Fleet) Select(image, module string) Fleet {
-	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
+	selected, isUser := Fleet{Images: []Image{}, Unreported: f.Unreported}, map[Module]bool{}
 	for _, i := range f.Images {
 		if !matchesImage(i.Reference, image) {
 			continue
@@ -221,6 +232,14 @@ func (f Fleet) Select(image, module string) Fleet {
 		i.Uses = slices.DeleteFunc(slices.Clone(i.Uses), func(u Use) bool { return module != "" && u.Name != module })
 		if len(i.Uses) > 0 {
 			selected.Images = append(selected.Images, i)
+		}
+		for _, u := range i.Uses {
+			isUser[u.Module] = true
+		}
+	}
+	for _, m := range f.Modules {
+		if (module == "" || m.Name == module) && (image == "" || isUser[m.Module]) {
+			selected.Modules = append(selected.Modules, m)
 		}
 	}
 	for _, u := range f.Unknown {

@@ -52,6 +52,9 @@ func TestInventoryJoinsRuntimesWithModuleImages(t *testing.T) {
 			{tagged, []Use{{older, []Holder{old}}}},
 			{"registry.example/kyma/scaler:1.8.0", []Use{{newer, []Holder{{"b", noon}}}}},
 		},
+		Modules: []ModuleUse{
+			{keda, 2, old.Reported}, {broken, 1, noon}, {older, 1, old.Reported}, {newer, 1, noon},
+		},
 		Unknown: []Unknown{{broken, 1, "the chart does not render"}}, Unreported: 1,
 	}
 	got := example()

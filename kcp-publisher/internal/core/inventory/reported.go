@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -41,17 +42,18 @@ func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
 }
 
 // PublishedRuntimes returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle
-// and its reported Kubernetes version, but no modules.
+// and its reported Kubernetes version, but no modules. The digest is empty if no Kyma of the runtime contains one.
 func PublishedRuntimes(kymas []v1beta2.Kyma) []Runtime {
-	all := make([]Runtime, 0, len(kymas))
+	all, isRecorded := make([]Runtime, 0, len(kymas)), map[string]bool{}
 	for i := range kymas {
+		r := Runtime{ID: plan.RuntimeID(&kymas[i])}
 		if status := kymas[i].Status.Runtime; status != nil && status.Published != nil {
-			r := Runtime{ID: plan.RuntimeID(&kymas[i]), Bundle: status.Published.Digest}
+			r.Bundle, isRecorded[r.ID] = status.Published.Digest, true
 			if status.Observed != nil {
 				r.Kubernetes = status.Observed.KubernetesVersion
 			}
-			all = append(all, r)
 		}
+		all = append(all, r)
 	}
-	return all
+	return slices.DeleteFunc(all, func(r Runtime) bool { return r.Bundle == "" && isRecorded[r.ID] })
 }

@@ -16,7 +16,8 @@ import (
 
 // waitingSince returns the start of a version's waiting time in a channel. The waiting time starts at the time in the
 // policy's status, or now for a new version. If a Rollout of the version succeeded later, the waiting time starts at
-// the end of that Rollout.
+// the end of that Rollout. It also starts at the end of an earlier Rollout if the status has never contained the
+// channel. If the channel was removed and added again, its recorded pauses are lost, so the waiting time starts now.
 func (c *chain) waitingSince(channel, version string) metav1.Time {
 	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -27,13 +28,18 @@ func (c *chain) waitingSince(channel, version string) metav1.Time {
 	switch recorded := c.recordedVersion(channel); {
 	case recorded != nil && recorded.Version == version:
 		since = recorded.Since
-	case recorded == nil && proven != nil && proven.Time.Before(c.Now):
+	case recorded == nil && !c.isRemoved(channel) && proven != nil && proven.Time.Before(c.Now):
 		return *proven
 	}
 	if proven != nil && proven.After(since.Time) {
 		return *proven
 	}
 	return since
+}
+
+// isRemoved reports whether the policy's status contains the channel as a channel without a version.
+func (c *chain) isRemoved(channel string) bool {
+	return slices.ContainsFunc(c.previous.Removed, func(r fleet.RemovedVersion) bool { return r.Channel == channel })
 }
 
 func (c *chain) recordedVersion(channel string) *fleet.TrainVersion {

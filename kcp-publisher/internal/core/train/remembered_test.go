@@ -105,6 +105,37 @@ func TestRemovedChannelKeepsItsLastVersion(t *testing.T) {
 	}
 }
 
+// The version's rollout succeeded long ago. While the module or the channel is missing, its pauses are not recorded.
+func TestReturningChannelStartsItsWaitingTimeAgain(t *testing.T) {
+	for name, c := range map[string]struct{ remove, restore func(*Input) }{
+		"deleted and recreated ModuleReleaseMeta, policy for all modules": {
+			func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil },
+			func(in *Input) { in.Metas = due().Metas },
+		},
+		"module leaves and rejoins the policy": {
+			func(in *Input) { in.Policies[0].Spec.Modules = []string{"other"} },
+			func(in *Input) { in.Policies[0].Spec.Modules = []string{module} },
+		},
+		"removed and restored channel": {
+			func(in *Input) { in.Metas[0] = metaOf("1.8.0", "", "1.7.0") },
+			func(in *Input) { in.Metas = due().Metas },
+		},
+	} {
+		in := due()
+		in.Rollouts = []fleet.Rollout{
+			rolloutOf("fast", "1.8.0", 1, fleet.RolloutSucceeded, ago(8*24*time.Hour)),
+		}
+		c.remove(&in)
+		in.Policies[0].Status = Plan(in)[0].Status
+		c.restore(&in)
+		out := Plan(in)[0]
+		if got := entry(t, out, "fast"); got.Reason != fleet.WaitTimeNotReached || !got.Since.Time.Equal(monday) ||
+			len(out.Due) > 0 {
+			t.Errorf("%s: got due promotions %+v and entry %+v, want a waiting time from now", name, out.Due, got)
+		}
+	}
+}
+
 func TestReportsWithoutANewReasonDoNotChangeTheStatus(t *testing.T) {
 	in := due()
 	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(time.Hour)

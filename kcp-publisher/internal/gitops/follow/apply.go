@@ -148,8 +148,8 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if held {
-		// f.current already refers to this commit, so Stop also stores the commit's approvals. They must be stored
-		// before an object is removed.
+		// f.current already refers to this commit, so Stop also sends the commit's approvals to the shards. The shards
+		// must receive them before an object is removed.
 		if err := f.stop(ctx); err != nil {
 			return err
 		}

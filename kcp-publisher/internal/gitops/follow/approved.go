@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
@@ -67,15 +68,34 @@ func (f *Follower) Approvals() shard.Approvals {
 	return *approved
 }
 
-// recallApproved restores the approvals that an earlier process stored, because that process may have pruned some of
-// the objects.
-func (f *Follower) recallApproved(ctx context.Context) error {
-	if f.RecallApprovals == nil || f.approved.Load() != nil {
-		return nil
+// recallApproved restores the approvals that an earlier process stored in the record, because that process may have
+// pruned some of the objects. It ignores invalid data instead of returning an error, so that the fleet does not wait
+// until an operator repairs the record. Removals without approval wait for an operator anyway.
+func (f *Follower) recallApproved(ctx context.Context, r *record) {
+	if f.approved.Load() != nil {
+		return
 	}
-	known, err := f.RecallApprovals(ctx)
-	if err == nil && known.Commit != "" {
+	known, err := shard.DecodeApprovals(r.BinaryData[fieldApproved])
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to read the approved removals of the current commit")
+		return
+	}
+	if known.Commit != "" {
 		f.approved.Store(&known)
 	}
-	return err
+}
+
+// storeApproved adds the approvals to the record. If approvals is nil, it keeps the stored approvals. It omits
+// approvals that are too large for the record. After a restart, their removals wait for an operator.
+func (r *record) storeApproved(approvals *shard.Approvals) {
+	if approvals == nil {
+		return
+	}
+	data, _, err := approvals.Encode()
+	if err != nil || len(data) == 0 ||
+		len(r.Data[fieldInventory])+len(r.Data[fieldAdded])+len(data) > maxInventoryBytes+maxApprovedBytes {
+		delete(r.BinaryData, fieldApproved)
+		return
+	}
+	r.BinaryData = map[string][]byte{fieldApproved: data}
 }

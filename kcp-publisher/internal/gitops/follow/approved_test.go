@@ -3,14 +3,19 @@ package follow
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
@@ -86,8 +91,7 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 	}
 }
 
-// The follower must store the approvals before it removes objects. Otherwise, a crash during the removals would lose
-// the approvals for objects that are already deleted.
+// The shards must receive the approvals before the follower removes objects.
 func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
 	f := &Follower{Options: Options{
@@ -106,5 +110,94 @@ func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	s.record.Data = map[string]string{}
 	if err := f.step(t.Context(), &git.Repository{}, &git.Commit{Hash: "c1"}, s); !errors.Is(err, stopped) {
 		t.Errorf("got error %v, want the error of Stop before any removal", err)
+	}
+}
+
+// The follower must store the approvals before it removes objects. Otherwise, a crash during the removals would lose
+// the approvals for objects that are already deleted.
+func TestRestartKeepsApprovalsOfTheCommit(t *testing.T) {
+	crash := errors.New("the process is killed before the first removal")
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: RecordName, UID: "1"}}
+	api := fake.NewClientBuilder().WithObjects(stored).Build()
+	start := func() *Follower {
+		return &Follower{Options: Options{
+			ControlPlane: ControlPlane{Client: api, Reader: api, Namespace: "kcp-system"},
+			Hold:         func() (release func()) { return func() {} },
+			Stop:         func(context.Context) error { return crash },
+		}}
+	}
+	before := start()
+	before.recordApproved("c1", pruning(true))
+	s, err := pruning(true), error(nil)
+	if s.record, err = before.readRecord(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := before.step(t.Context(), &git.Repository{}, &git.Commit{Hash: "c1"}, s); !errors.Is(err, crash) {
+		t.Fatal(err)
+	}
+	for _, change := range []string{"", "status of a failed poll"} {
+		after := start()
+		if err := after.restoreState(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after.recordApproved("c1", Survey{}) // the objects are already deleted
+		after.current.Store(&bundle.Source{Commit: "c1"})
+		for _, module := range []string{"", "watchdog"} {
+			at := after.ApprovedAt("uid-berlin", module)
+			if at.IsZero() || !at.Equal(before.ApprovedAt("uid-berlin", module)) {
+				t.Errorf("after a restart, removal of module %q is approved at %s, want the time before", module, at)
+			}
+		}
+		r, err := after.readRecord(t.Context())
+		if err == nil {
+			err = start().write(t.Context(), r, map[string]string{fieldMessage: change})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestInvalidStoredApprovalsDoNotStopPublishing(t *testing.T) {
+	stored := shard.Approvals{Commit: "c1", Kymas: map[types.UID]bool{"uid-berlin": true}}
+	data, _, err := stored.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want bool
+	}{"stored approvals": {data, true}, "truncated approvals": {data[:len(data)/2], false}, "no approvals": {nil, false}} {
+		f, r := &Follower{}, &record{}
+		r.BinaryData = map[string][]byte{fieldApproved: c.data}
+		f.recallApproved(t.Context(), r)
+		if got := f.approved.Load() != nil; got != c.want {
+			t.Errorf("%s: got approvals %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+func TestApprovalsLeaveRoomForTheInventory(t *testing.T) {
+	many := &shard.Approvals{Commit: "c1", Kymas: map[types.UID]bool{}}
+	for range 10_000 {
+		many.Kymas[uuid.NewUUID()] = true
+	}
+	few := &shard.Approvals{Commit: "c1", Kymas: map[types.UID]bool{"uid-berlin": true}}
+	for name, c := range map[string]struct {
+		inventoryBytes int
+		approvals      *shard.Approvals
+		want           bool
+	}{
+		"few approvals and the largest inventory":  {maxInventoryBytes, few, true},
+		"many approvals and a small inventory":     {100 << 10, many, true},
+		"many approvals and the largest inventory": {maxInventoryBytes, many, false},
+	} {
+		r := &record{}
+		r.Data = map[string]string{fieldInventory: strings.Repeat("x", c.inventoryBytes)}
+		r.storeApproved(few)
+		r.storeApproved(c.approvals)
+		if got := len(r.BinaryData[fieldApproved]) > 0; got != c.want {
+			t.Errorf("%s: got stored approvals %t, want %t", name, got, c.want)
+		}
 	}
 }

@@ -35,8 +35,6 @@ type Options struct {
 	Hold func() (release func())
 	// Stop waits until the other replicas have stopped publishing, too. It is nil if no other replica publishes.
 	Stop func(ctx context.Context) error
-	// RecallApprovals returns the approvals that an earlier process stored. It is nil if approvals are not stored.
-	RecallApprovals func(ctx context.Context) (shard.Approvals, error)
 	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
 	Interval time.Duration
@@ -156,7 +154,8 @@ func (f *Follower) restoreState(ctx context.Context) error {
 		f.current.Store(&bundle.Source{Repository: r.Data[fieldRepository], Commit: r.Data[fieldCommit]})
 	}
 	f.holdIfPartial(r)
-	return f.recallApproved(ctx)
+	f.recallApproved(ctx, r)
+	return nil
 }
 
 // holdIfPartial stops publishing while a commit is partially applied. If another client emptied the record,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,6 +41,8 @@ const (
 	fieldHeld = "held"
 	// fieldAdded contains the objects that were created by commits that were never completely applied.
 	fieldAdded = "added"
+	// fieldApproved contains the encoded shard.Approvals of the current commit.
+	fieldApproved = "approved"
 )
 
 // record is the ConfigMap with the follower's state.
@@ -131,15 +134,16 @@ func (r *record) inventory() (Inventory, error) {
 }
 
 func (f *Follower) write(ctx context.Context, r *record, fields map[string]string) error {
-	before := maps.Clone(r.Data)
+	before := r.DeepCopy()
 	maps.Copy(r.Data, fields)
 	maps.DeleteFunc(r.Data, func(_, value string) bool { return value == "" })
+	r.storeApproved(f.approved.Load())
 	var err error
 	switch {
 	case r.UID == "":
 		r.ObjectMeta = metav1.ObjectMeta{Namespace: f.Namespace, Name: RecordName}
 		err = f.Client.Create(ctx, &r.ConfigMap)
-	case !maps.Equal(before, r.Data):
+	case !equality.Semantic.DeepEqual(before, &r.ConfigMap):
 		err = f.Client.Update(ctx, &r.ConfigMap)
 	}
 	if err != nil {
@@ -149,7 +153,8 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 }
 
 // maxInventoryBytes is the maximum size of the inventory in bytes. It is less than the maximum size of a ConfigMap.
-const maxInventoryBytes = 900 << 10
+// Approvals can use maxApprovedBytes more, and the part of maxInventoryBytes that the inventory does not use.
+const maxInventoryBytes, maxApprovedBytes = 900 << 10, 64 << 10
 
 // encodeInventory returns the inventory as text: one sorted line "Kind.group name name" for each kind.
 func encodeInventory(keys []Key) (string, error) {

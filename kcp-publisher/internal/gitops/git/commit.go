@@ -269,8 +269,7 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 // from an earlier commit, and the objects in these files would look deleted.
 func (c *collector) refuseEntry(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
-	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)
-	if inHidden || isHidden(path.Base(at)) && !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(at)) {
+	if slices.ContainsFunc(strings.Split(at, "/"), isHidden) {
 		c.ignored = append(c.ignored, at+": "+what)
 		return nil
 	}

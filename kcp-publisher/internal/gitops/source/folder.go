@@ -50,7 +50,7 @@ type Written struct {
 // Source: OCM specification, common transport format, directory representation.
 const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"
 
-// Folder reads every .yaml, .yml and .json file below dir, except in common transport archives.
+// Folder reads every .yaml, .yml and .json file below dir, except hidden files and files in common transport archives.
 func Folder(dir string) (Objects, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return Objects{}, fmt.Errorf("%s is a file: use a folder, from which all YAML and JSON files are read", dir)
@@ -77,9 +77,12 @@ func Files(files fs.FS, root string) (Objects, error) {
 				problems = append(problems, checkHidden(files, name, root))
 				return fs.SkipDir
 			}
-			if name != "." && strings.HasPrefix(entry.Name(), ".") {
+			if isHidden(entry) {
 				return fs.SkipDir
 			}
+			return nil
+		}
+		if isHidden(entry) {
 			return nil
 		}
 		if slices.Contains([]string{".tar", ".tgz"}, path.Ext(name)) || strings.HasSuffix(name, ".tar.gz") {
@@ -116,18 +119,24 @@ func checkHidden(files fs.FS, archive, root string) error {
 		switch {
 		case err == nil && name == path.Join(archive, archiveBlobs):
 			return fs.SkipDir
-		case err != nil || entry.IsDir() || !isObjectFile(name) || name == path.Join(archive, archiveIndex):
+		case err != nil || entry.IsDir() || isHidden(entry) || !isObjectFile(name):
 			return err
+		case name == path.Join(archive, archiveIndex):
+			return nil
 		}
 		const message = "%s is ignored, because its folder is an archive (it contains %s): move the file or the archive"
 		return fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name)), archiveIndex)
 	})
 }
 
-// isLinkedFolder reports whether an entry is a link to a folder. It ignores hidden links, because a mounted ConfigMap
-// contains some.
+// isHidden reports whether a file or folder has a hidden name. Hidden files configure other programs, for example CI.
+// A mounted ConfigMap contains hidden links to folders.
+func isHidden(entry fs.DirEntry) bool {
+	return entry.Name() != "." && strings.HasPrefix(entry.Name(), ".")
+}
+
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
-	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
+	if entry.Type()&fs.ModeSymlink == 0 {
 		return false
 	}
 	info, err := fs.Stat(files, name)

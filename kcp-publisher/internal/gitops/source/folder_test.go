@@ -293,7 +293,8 @@ func TestTransportArchivesAreListedWithoutReadingBlobs(t *testing.T) {
 func TestNonYAMLAndHiddenFilesAreIgnored(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [",
-		".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
+		".git/config.yaml": "a: [", ".github/workflow.yml": "a: [", ".gitlab-ci.yml": "a: [",
+		"kymas/.pre-commit-config.yaml": "a: [",
 	}))
 	if err != nil || !reflect.DeepEqual(objects, Objects{}) {
 		t.Errorf("got objects %+v and error %v, want none", objects, err)
@@ -337,6 +338,7 @@ func TestObjectsInArchiveFoldersAreReported(t *testing.T) {
 	}{
 		"archive without objects": {map[string]string{
 			"modules/artifact-index.json": "{}", "modules/blobs/sha256.0123": "{}", "fleet/one.yaml": kyma,
+			"modules/.gitlab-ci.yml": "{}",
 		}, ""},
 		"objects next to the index": {map[string]string{
 			"fleet/artifact-index.json": "{}", "fleet/one.yaml": kyma,
