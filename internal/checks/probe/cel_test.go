@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +79,6 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 					},
 				}
 			}
-			started := time.Now()
 			m := w.measure(
 				fleet.Check{
 					CEL: &fleet.CELCheck{
@@ -94,7 +92,6 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 			)
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Contains(t, m.Message, c.text)
-			require.Less(t, time.Since(started), 4*time.Second)
 		})
 	}
 	m := w.measure(fleet.Check{CEL: &fleet.CELCheck{Expression: "1 + 1 == 2"}})

@@ -77,8 +77,8 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 			w.WriteHeader(http.StatusOK)
 		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure,
 			"maxLatency is 20ms"},
-		"response that exceeds the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
-		"body that does not end":            {halting, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
+		"response that exceeds the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, timedOut},
+		"body that does not end":            {halting, fleet.HTTPCheck{}, checks.Unknown, timedOut},
 		"endless response":                  {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
 		"true expression": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"queue":7,"load":0.5}`)
@@ -112,7 +112,7 @@ func TestHTTPResponsesAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.check.Service = w.serve(c.serve)
-			m := w.measure(fleet.Check{HTTP: &c.check})
+			m := w.measure(fleet.Check{HTTP: &c.check, Timeout: timeoutFor(c.text)})
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Contains(t, m.Message, c.text)
 			require.LessOrEqual(t, len(m.Message), bundle.MaxCheckMessageBytes)

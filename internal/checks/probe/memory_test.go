@@ -46,6 +46,7 @@ func TestLargeChecksWaitForEachOther(t *testing.T) {
 	release, err := memory.acquire(t.Context())
 	require.NoError(t, err)
 	for name, c := range map[string]fleet.Check{"objects": {CEL: &objects}, "response": {HTTP: body(many)}} {
+		c.Timeout.Duration = 2 * time.Second
 		m := w.measure(c)
 		require.Equal(t, checks.Unknown, m.Verdict, name)
 		require.Contains(t, m.Message, "did not end within", name)

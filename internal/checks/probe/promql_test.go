@@ -114,7 +114,7 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 		},
 		"million series":                    {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
 		"endless response":                  {endless, checks.Unknown, "", "more than 1048576 bytes"},
-		"response that exceeds the timeout": {hang, checks.Unknown, "", "did not end within 2s"},
+		"response that exceeds the timeout": {hang, checks.Unknown, "", timedOut},
 		"redirect is not followed": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
 		}, checks.Unknown, "", "query"},
@@ -123,6 +123,7 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := w.measure(
 				fleet.Check{
+					Timeout: timeoutFor(c.text),
 					PromQL: &fleet.PromQLCheck{
 						Service: w.serve(c.serve),
 						Path:    "/select/",
