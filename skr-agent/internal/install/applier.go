@@ -254,14 +254,21 @@ const crdServeDelay = 200 * time.Millisecond
 // completion of a Job, but not of a Pod, so the agent records a completed Pod when it reads the Pod's status. A Job can
 // also complete and disappear while the agent does not run, so the record contains the started Jobs with a TTL.
 
-// recordCompleted records the Jobs that completed and were deleted according to their watch.
+// recordCompleted records the Jobs that completed and were deleted according to their watch. It ignores Jobs that the
+// agent itself deleted to create them again, because they completed for an earlier version.
 func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
-	jobs := ap.watches.TakeCompleted(name)
+	taken, jobs := ap.watches.TakeCompleted(name), object.Keys{}
+	recreated := record.ReadUnverified(m).Recreated
+	for k, uid := range taken {
+		if recreated == nil || !slices.Contains(recreated.Objects, uid) {
+			jobs[k] = struct{}{}
+		}
+	}
 	err := ap.ledger.addCompletedJobs(ctx, m, jobs)
 	if err != nil {
-		for k := range jobs {
-			ap.watches.MarkCompleted(name, k)
+		for k, uid := range taken {
+			ap.watches.MarkCompleted(name, k, uid)
 		}
 	}
 	return err

@@ -105,3 +105,54 @@ func TestJobThatExpiredWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
 	w.wantsInput("job-with-ttl", "jobttl", "2.0.0")
 	w.eventually("the Job runs for the next version", func() bool { return w.exists(job, home, "jobttl-migrate") })
 }
+
+// The Job of version 1.0.0 is deleted to create it again. This deletion must not count as the completion of the Job of
+// version 2.0.0, which is created only after another object has been deleted.
+func TestRecreatedJobRunsForItsVersion(t *testing.T) {
+	w := newWorld(t)
+	content := func(value string) string {
+		return `apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, namespace: kyma-system, annotations: {kyma-pull.dev/recreate: "true"}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: example.org/x, args: [` + value + `]}]}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: held, namespace: kyma-system, annotations: {kyma-pull.dev/recreate: "true"}}
+immutable: true
+data: {version: ` + value + `}
+`
+	}
+	job := &batchv1.Job{}
+	exists := func() bool { return w.exists(job, home, "migrate") }
+	w.wants("migration", content("first"), version("1.0.0"))
+	w.eventually("the Job exists", exists)
+	first, now := job.UID, metav1.Now()
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		require.True(t, exists())
+		job.Status.StartTime, job.Status.CompletionTime, job.Status.Succeeded = &now, &now, 1
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue},
+			{Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+		}
+		return w.client.Status().Update(t.Context(), job)
+	}))
+	w.state("migration", v1beta2.StateReady, "")
+	held := &corev1.ConfigMap{}
+	require.True(t, w.exists(held, home, "held"))
+	held.Finalizers = []string{"example.org/held"}
+	require.NoError(t, w.client.Update(t.Context(), held))
+
+	w.wants("migration", content("second"), version("2.0.0"))
+	w.state("migration", v1beta2.StateProcessing, "waiting for deletion before recreating")
+	require.False(t, exists(), "the Job of version 1.0.0 still exists")
+	require.True(t, w.exists(held, home, "held"))
+	held.Finalizers = nil
+	require.NoError(t, w.client.Update(t.Context(), held))
+	w.eventually("the Job of version 2.0.0 exists", func() bool { return exists() && job.UID != first })
+
+	t.Log("the Job is created again, because it did not complete")
+	second := job.UID
+	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	w.eventually("the Job exists again", func() bool { return exists() && job.UID != second })
+}

@@ -175,7 +175,7 @@ func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
 // queueCompletion records that a completed Job was deleted, and queues its Manifest.
 func (w *Watches) queueCompletion(was *metav1.PartialObjectMetadata) {
 	if manifest, ok := ownerOf(was); ok {
-		w.MarkCompleted(manifest, object.KeyIn(object.JobKind, was.Namespace, was.Name))
+		w.MarkCompleted(manifest, object.KeyIn(object.JobKind, was.Namespace, was.Name), was.UID)
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})
 	}
 }

@@ -59,7 +59,7 @@ type Watches struct {
 	// ownApplies contains this process's last apply request for each watched object. A change that such an apply caused
 	// is not drift.
 	ownApplies map[guard.Key]appliedState
-	done       map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
+	done       map[types.NamespacedName]map[guard.Key]types.UID // completed and deleted Jobs by Manifest
 }
 
 // appliedState is the state of an object after this process applied it.
@@ -74,7 +74,7 @@ func New(client metadata.Interface, mapper meta.RESTMapper, manager string) *Wat
 	return &Watches{
 		client: client, mapper: mapper, manager: manager,
 		kinds: map[schema.GroupKind]*kindWatch{}, changedObjects: map[types.NamespacedName]map[guard.Key]string{},
-		done: map[types.NamespacedName]object.Keys{}, ownApplies: map[guard.Key]appliedState{},
+		done: map[types.NamespacedName]map[guard.Key]types.UID{}, ownApplies: map[guard.Key]appliedState{},
 	}
 }
 
@@ -202,8 +202,8 @@ func (w *Watches) forget(k guard.Key, uid types.UID) {
 	}
 }
 
-// TakeCompleted returns a Manifest's Jobs that completed and were deleted since the last call.
-func (w *Watches) TakeCompleted(manifest types.NamespacedName) object.Keys {
+// TakeCompleted returns a Manifest's Jobs that completed and were deleted since the last call, with their UIDs.
+func (w *Watches) TakeCompleted(manifest types.NamespacedName) map[guard.Key]types.UID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := w.done[manifest]
@@ -212,13 +212,13 @@ func (w *Watches) TakeCompleted(manifest types.NamespacedName) object.Keys {
 }
 
 // MarkCompleted records a Job that completed and was deleted. TakeCompleted returns it.
-func (w *Watches) MarkCompleted(manifest types.NamespacedName, k guard.Key) {
+func (w *Watches) MarkCompleted(manifest types.NamespacedName, k guard.Key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done[manifest] == nil {
-		w.done[manifest] = object.Keys{}
+		w.done[manifest] = map[guard.Key]types.UID{}
 	}
-	w.done[manifest][k] = struct{}{}
+	w.done[manifest][k] = uid
 }
 
 // Version returns an object's resource version in its watch's cache. It returns "" if the watch does not contain the
