@@ -350,3 +350,45 @@ func TestRuntimeAddedToAnEmptyWaveKeepsItsVersion(t *testing.T) {
 		}
 	}
 }
+
+// After all runtimes are updated, the promoted version is the last good version of a later promotion. It must not
+// replace the version that the operator sets the channel back to.
+func TestChannelSetBackDuringTheLastSoakRollsBack(t *testing.T) {
+	r := carriedOut("")
+	r.Spec.Waves[1].Soak = minutes(60)
+	runtimes := []Runtime{grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)}
+	for range 2 {
+		r.Status = Plan(first, r.Spec, r.Status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
+	}
+	if r.Status.State != fleet.RolloutProgressing || !isUpdatedWherePossible(r.Status) {
+		t.Fatalf("rollout has state %s: %s, want the last soak", r.Status.State, r.Status.Message)
+	}
+	round := EvaluateAll(policies("careful"), []fleet.Rollout{r}, map[Track]Followers{keda: {"1.0.0", runtimes}}, noon)
+	if len(round.Create) != 0 || len(round.Update) != 1 || round.Update[0].Status.State != fleet.RolloutRollingBack {
+		t.Fatalf("got new rollouts %+v and updates %+v, want a rollback", round.Create, round.Update)
+	}
+	for _, one := range runtimes {
+		if d := round.Gates[keda].Decide(one.ID, "2.0.0"); d.Version != "1.0.0" || d.ReplacedVersion != "2.0.0" {
+			t.Errorf("runtime %s: got %+v, want version 1.0.0", one.ID, d)
+		}
+	}
+}
+
+// The channel gets another version before the publisher has evaluated the undo.
+func TestUndoEndsBeforeTheNextPromotion(t *testing.T) {
+	runtimes := []Runtime{grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)}
+	following := map[Track]Followers{keda: {"3.0.0", runtimes}}
+	for _, state := range []fleet.RolloutState{fleet.RolloutSucceeded, fleet.RolloutStopped, ""} {
+		r := carriedOut(state)
+		r.Spec.Undo = true
+		round := EvaluateAll(policies("careful"), []fleet.Rollout{r}, following, noon)
+		if len(round.Create) != 0 || len(round.Update) != 1 || round.Update[0].Status.State != fleet.RolloutRollingBack {
+			t.Fatalf("state %q: got new rollouts %+v and updates %+v, want a rollback", state, round.Create, round.Update)
+		}
+		r.Status.State = fleet.RolloutRolledBack
+		round = EvaluateAll(policies("careful"), []fleet.Rollout{r}, following, noon)
+		if len(round.Create) != 1 || round.Create[0].Spec.From != "1.0.0" || round.Create[0].Spec.To != "3.0.0" {
+			t.Errorf("state %q: got new rollouts %+v, want one from 1.0.0 to 3.0.0", state, round.Create)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func nextRollout(
 		from = mostCommonVersion(version, runtimes)
 		isUnproven = slices.ContainsFunc(runtimes, func(r Runtime) bool { return bundle.IsOlder(r.Version, from) })
 	} else {
-		if newest.Status.State == fleet.RolloutRollingBack {
+		if mustRollBack(newest, version) {
 			return nil // no new rollout before the rollback is finished
 		}
 		if newest.Spec.To == version && !isRepeatable(newest) {
@@ -73,6 +73,19 @@ func nextRollout(
 	return &fleet.RolloutSpec{
 		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
 		FromUnproven: isUnproven, Course: completeCourse(policy.Spec.Course),
+	}
+}
+
+// mustRollBack reports whether a rollout rolls back, or must roll back in its next step, because an operator has undone
+// it or has set the channel back to its last good version.
+func mustRollBack(newest *fleet.Rollout, channel string) bool {
+	switch state := newest.Status.State; state {
+	case fleet.RolloutRollingBack:
+		return true
+	case fleet.RolloutRolledBack, fleet.RolloutSuperseded:
+		return false
+	default:
+		return newest.Spec.Undo || !IsFinished(state) && channel == newest.Spec.From
 	}
 }
 
