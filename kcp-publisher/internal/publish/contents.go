@@ -3,6 +3,7 @@ package publish
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -330,9 +331,12 @@ func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bun
 		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && !m.CanProveRelease() {
 			continue
 		}
-		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) &&
-			p.Components.CheckAccepted(ctx, m.Component, m.Version) != nil {
-			continue
+		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) {
+			// After any other error, the result is unknown. The Manifest stays, because this publisher accepted it before.
+			err := p.Components.CheckAccepted(ctx, m.Component, m.Version)
+			if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
+				continue
+			}
 		}
 		kept = append(kept, m)
 	}

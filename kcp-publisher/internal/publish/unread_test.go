@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -31,11 +33,15 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// If a module cannot be read, the bundle must still be published, because it also delivers keys and revocations. The
-// bundle must not remove the module.
-func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
+// newFragileFleet returns a fleet with a runtime that requests module scaler. publish publishes a bundle for it, and
+// started returns a restarted publisher.
+func newFragileFleet(t *testing.T) (
+	f *fleet, source *breakable, publish func(*Publisher) Outcome, started func() *Publisher,
+) {
+	t.Helper()
 	const name = "example.com/scaler"
-	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
+	f, source = newFleet(t), &breakable{components: components{store.NewMemory()}}
+	runtime := runtimeNamed("one")
 	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
 	snapshot, err := catalog.New([]v1beta2.ModuleTemplate{{
 		ObjectMeta: metav1.ObjectMeta{
@@ -50,7 +56,7 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish := func(p *Publisher) Outcome {
+	publish = func(p *Publisher) Outcome {
 		t.Helper()
 		spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
 		request := resolve.Request{Seed: spec, Requested: spec}
@@ -66,11 +72,18 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 		f.now = f.now.Add(time.Minute)
 		return outcome
 	}
-	started := func() *Publisher {
+	started = func() *Publisher {
 		p := f.started()
 		p.Components = component.NewReader(component.Options{Sources: []component.Source{source}})
 		return p
 	}
+	return f, source, publish, started
+}
+
+// If a module cannot be read, the bundle must still be published, because it also delivers keys and revocations. The
+// bundle must not remove the module.
+func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
+	f, source, publish, started := newFragileFleet(t)
 	if first := publish(started()); len(first.Published.State.Manifests) != 1 {
 		t.Fatalf("first bundle: got %+v, want one Manifest", first)
 	}
@@ -91,5 +104,26 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	if healed := publish(p); !healed.IsPushed || len(healed.Published.State.Manifests) != 1 ||
 		len(healed.Published.Predicate.Removals) != 0 {
 		t.Errorf("readable component: got %+v, want a bundle with the module", healed)
+	}
+}
+
+// A restarted publisher cannot check the signature while the components' registry is down.
+func TestUnknownVerdictKeepsTheLastManifest(t *testing.T) {
+	_, source, publish, started := newFragileFleet(t)
+	signed := func() *Publisher {
+		p := started()
+		p.RequiresSignature = func(string) bool { return true }
+		p.Components = component.NewReader(component.Options{
+			Sources: []component.Source{source},
+			Check:   func(context.Context, *component.Reader, component.Component) error { return nil },
+		})
+		return p
+	}
+	if first := publish(signed()); len(first.Published.State.Manifests) != 1 {
+		t.Fatalf("first bundle: got %+v, want one Manifest", first)
+	}
+	source.err = errors.New("503 Service Unavailable")
+	if next := publish(signed()); len(next.Published.State.Manifests) != 1 {
+		t.Errorf("components' registry down: got %+v, want the Manifest of the last bundle", next)
 	}
 }
