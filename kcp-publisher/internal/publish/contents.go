@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -321,25 +320,4 @@ func (p *Publisher) proveRelease(
 	}
 	slices.SortFunc(content.Release, func(a, b bundle.Content) int { return cmp.Compare(a.Digest, b.Digest) })
 	return nil
-}
-
-// acceptedState returns the last desired state without the Manifests that agents would refuse now or that the current
-// signature policy does not allow.
-func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
-	var kept []bundle.Manifest
-	for _, m := range last.Manifests {
-		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && !m.CanProveRelease() {
-			continue
-		}
-		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) {
-			// After any other error, the result is unknown. The Manifest stays, because this publisher accepted it before.
-			err := p.Components.CheckAccepted(ctx, m.Component, m.Version)
-			if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
-				continue
-			}
-		}
-		kept = append(kept, m)
-	}
-	last.Manifests = kept
-	return &last
 }

@@ -72,6 +72,7 @@ type Publisher struct {
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documentsKey, decodedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
+	releases       *memo.Memo[releaseKey, bool]
 	contentsFound  *memo.Memo[contentKey, cachedContent]
 	contentsNeeded *memo.Memo[resolutionKey, cachedContents]
 
@@ -100,7 +101,7 @@ func New(options Options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		Options: options, sharedSince: map[digest.Digest]time.Time{},
-		resolved: newResolutions(maxResolvedBytes), opened: newOpenedCache(), changes: newChanges(),
+		resolved: newResolutions(maxResolvedBytes), opened: newOpenedCache(), changes: newChanges(), releases: newReleases(),
 		contentsFound: newContentsFound(), contentsNeeded: newContentsNeeded(),
 	}
 	p.keys.Store(&options.Keys)
