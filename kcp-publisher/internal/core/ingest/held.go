@@ -119,7 +119,7 @@ func reportedModules(
 	for _, r := range collectReasons(before).Modules {
 		reasons[r.Name] = r
 	}
-	reported, reportedReasons := moduleStatuses(before.Modules, nil, facts)
+	reported, reportedReasons := moduleStatuses(before, nil, facts)
 	updated := map[string]bool{}
 	modules = before.DeepCopy().Modules
 	for _, next := range reported {

@@ -96,7 +96,7 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		after.ActiveChannel = requested.Spec.Channel
 	}
 	why := collectReasons(before)
-	after.Modules, why.Modules = moduleStatuses(before.Modules, why.Modules, facts)
+	after.Modules, why.Modules = moduleStatuses(before, why.Modules, facts)
 	if facts.Published == nil {
 		after.Modules, why.Modules = modulesWithoutBundle(before, after, why.Modules, facts, now)
 	}
@@ -271,7 +271,7 @@ func setFeatures(after v1beta2.KymaStatus, facts Facts, set func(string, string,
 // moduleStatuses returns the status of each published, requested or installed module, sorted by name. It also returns
 // the reasons for their problems.
 func moduleStatuses(
-	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
+	before v1beta2.KymaStatus, reasons []v1beta2.ModuleReasons, facts Facts,
 ) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
 	found, why := map[string]v1beta2.ModuleStatus{}, reasonsByModule{}
 	reported := map[string]bundle.ReportedModule{}
@@ -309,7 +309,7 @@ func moduleStatuses(
 		why.addProblem(problem)
 	}
 	if facts.Published == nil && len(found) == 0 {
-		return before, reasons
+		return before.Modules, reasons
 	}
 	all := make([]v1beta2.ModuleStatus, 0, len(found))
 	for _, m := range found {
@@ -340,11 +340,11 @@ func deletionState(state v1beta2.State) v1beta2.State {
 
 // moduleStatus returns the status of a published module. Its version is the running version in the latest report.
 func moduleStatus(
-	m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts,
+	m bundle.Manifest, r bundle.ReportedModule, before v1beta2.KymaStatus, facts Facts,
 ) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel,
-		Version: runningVersion(m, r, before, facts),
+		Version: runningVersion(m, r, before.Modules, facts),
 		State:   v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
@@ -359,7 +359,7 @@ func moduleStatus(
 	switch {
 	case facts.isReleased() && isApplied(facts):
 		status.State, status.Message = v1beta2.StateUnmanaged, "the runtime gave the module back to lifecycle-manager"
-	case !facts.isStateValid(m.Module):
+	case !facts.isStateValid(m.Module) && !isStillWaiting(m, r, before):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
 		// As in lifecycle-manager, an unmanaged module's status has no Manifest, resource or template.
@@ -380,6 +380,19 @@ func moduleStatus(
 		status.State, status.Message = r.State, r.Message
 	}
 	return status
+}
+
+// isStillWaiting reports whether a module waited for its maintenance window before, and the latest bundle contains the
+// same version. Until the next report, the module then still waits, even if the bundle changed other settings of the
+// module. Otherwise, a rollout would count the runtime as failed.
+func isStillWaiting(m bundle.Manifest, r bundle.ReportedModule, before v1beta2.KymaStatus) bool {
+	if before.Runtime == nil || before.Runtime.Published == nil ||
+		before.Runtime.Published.Versions[m.Module] != m.Version || !r.Maintenance || r.Version == m.Version {
+		return false
+	}
+	return slices.ContainsFunc(before.Modules, func(known v1beta2.ModuleStatus) bool {
+		return known.Name == m.Module && known.Maintenance
+	})
 }
 
 func troubleState(state v1beta2.State) v1beta2.State {
