@@ -43,11 +43,12 @@ type releaseKey [sha256.Size]byte
 const maxReleases = 2_000
 
 func newReleases() *memo.Memo[releaseKey, bool] {
-	return memo.New(memo.Limit{Bytes: maxReleases * memo.EntryBytes}, func(releaseKey, bool) int { return memo.EntryBytes })
+	return memo.New(memo.Limit{Bytes: maxReleases * memo.EntryBytes},
+		func(releaseKey, bool) int { return memo.EntryBytes })
 }
 
 // isReleased reports whether agents accept the release proof of a Manifest in the last bundle. A release key that was
-// revoked since then does not prove a release, and agents refuse the whole bundle with such a Manifest. If the proof
+// revoked since then proves no release, and agents refuse the whole bundle with such a Manifest. If the proof
 // cannot be read, the result is unknown, and isReleased returns true.
 func (p *Publisher) isReleased(ctx context.Context, root trust.Root, m bundle.Manifest) bool {
 	if !m.CanProveRelease() {
