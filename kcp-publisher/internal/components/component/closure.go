@@ -18,11 +18,28 @@ const (
 // Closure returns a component version and all versions that it references, directly or indirectly. The caller must
 // check the references' digests.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
+	closures, _ := ctx.Value(closuresKey{}).(map[string][]Component)
+	key := c.Descriptor.Name + ":" + c.Descriptor.Version + "@" + c.Manifest.Digest.String()
+	if all, known := closures[key]; known {
+		return all, nil
+	}
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
 		return nil, fmt.Errorf("component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
 	}
+	if closures != nil {
+		closures[key] = w.found
+	}
 	return w.found, nil
+}
+
+// closuresKey is the context key for the results of Closure during a check.
+type closuresKey struct{}
+
+// withClosures returns a context in which Closure follows the references of a component once. A check and the pins
+// after it then use the same manifests. Otherwise, a registry could replace a reference in between.
+func withClosures(ctx context.Context) context.Context {
+	return context.WithValue(ctx, closuresKey{}, map[string][]Component{})
 }
 
 type walk struct {

@@ -107,6 +107,36 @@ func TestVersionChangedDuringPinningIsRefused(t *testing.T) {
 	}
 }
 
+// The registry replaces a reference after the signature of its component was compared, and before it is pinned.
+func TestReferenceReplacedAfterTheCheckIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.refer("top", "base")
+	w.refer("base")
+	at := &clock{at: time.Unix(1_800_000_000, 0)}
+	var compared digest.Digest
+	check := func(ctx context.Context, r *Reader, c Component) error {
+		all, err := r.Closure(ctx, c)
+		if err != nil || len(all) != 2 {
+			return fmt.Errorf("got %d components: %w", len(all), err)
+		}
+		compared = all[1].Manifest.Digest
+		at.at = at.at.Add(time.Hour)
+		w.refer("base", "other") // replaces the manifest
+		w.refer("other")
+		return nil
+	}
+	reader := w.reader(func(o *Options) { o.Check = check })
+	reader.now = at.now
+	c, err := reader.Component(t.Context(), "kyma-pull.dev/module/top", "1.0.0")
+	w.must(err)
+	if pinned, _ := reader.firstManifests.Get("kyma-pull.dev/module/base:1.0.0"); pinned != compared {
+		t.Errorf("got digest %s for the reference, want the compared digest %s", pinned, compared)
+	}
+	if all, err := reader.Closure(t.Context(), c); !errors.Is(err, errChanged) {
+		t.Errorf("replaced reference: got %d components and error %v, want errChanged", len(all), err)
+	}
+}
+
 // helmWorld starts a Helm repository with the chart a:1.0.0. It returns the repository's URL, a counter of requests,
 // the chart's content, and a switch that makes the repository return errors.
 func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.Value, away *atomic.Bool) {

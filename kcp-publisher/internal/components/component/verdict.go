@@ -87,7 +87,7 @@ func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, 
 	if same && r.now().Sub(v.checkedAt) < life {
 		return v.err
 	}
-	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := context.WithTimeout(withClosures(ctx), readTimeout)
 	defer cancel()
 	err := r.Check(bounded, r, c)
 	if err == nil {
