@@ -193,7 +193,7 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 		d.Timeout.Duration = min(cmp.Or(d.Timeout.Duration, DefaultTimeout), bundle.MaxCheckTimeout)
 		d.SuccessThreshold = cmp.Or(d.SuccessThreshold, DefaultThreshold)
 		d.FailureThreshold = cmp.Or(d.FailureThreshold, DefaultThreshold)
-		d.of, d.query = identify(d.Check), checkQuery(d.Check)
+		d.of, d.query = DefinitionID(d.Check), checkQuery(d.Check)
 		definitions = append(definitions, d)
 	}
 	slices.SortFunc(definitions, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })

@@ -110,8 +110,8 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceNondeterministic replaces calls to nondeterministic functions in a template with other text. It
-// does not change invalid actions.
+// replaceNondeterministic replaces calls to nondeterministic functions in a template with other text. It does not
+// change invalid actions.
 func replaceNondeterministic(text []byte) []byte {
 	var calls []templateCall
 	for _, t := range parseTemplate("", text) {

@@ -16,8 +16,8 @@ type CheckOutcome struct {
 	// +kubebuilder:validation:MaxLength:=40
 	Name   string      `json:"name"`
 	Result CheckResult `json:"result"`
-	// Definition identifies the definition of the check that has this result. It is set in the control plane, not in
-	// reports. A result without it, or with another one, does not count for the check with this name.
+	// Definition is a hash of the check's definition. Only the control plane sets it. The result does not count for a
+	// check with the same name and another definition.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=16
 	Definition string `json:"definition,omitempty"`

@@ -137,9 +137,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		setRolloutMetrics(round.Newest)
 	}
 	next.Gates, next.AwaitedRuntimes = round.Gates, round.Gates.AwaitedRuntimes()
-	state := shard.HashState(next.Catalog.Revision, policies.Items, rolloutsAfter(round, rollouts.Items))
-	result := shard.Announcement{State: state, Active: round.IsActive, Refused: round.Refused}
-	if err := r.activateView(ctx, next, all, result); err != nil {
+	if err := r.activateView(ctx, next, all, rollouts.Items, round); err != nil {
 		return ctrl.Result{}, err
 	}
 	if round.IsActive || mayLackReports {
@@ -160,10 +158,13 @@ func (r *Rollouts) mustWait(ctx context.Context) (bool, ctrl.Result, error) {
 // activateView puts the result of an evaluation into effect. In the planner, it announces the processed objects to the
 // shards. In all other processes, it stores the view for later bundles.
 func (r *Rollouts) activateView(
-	ctx context.Context, next *plan.View, all []plan.Member, result shard.Announcement,
+	ctx context.Context, next *plan.View, all []plan.Member, rollouts []fleet.Rollout, round rollout.Round,
 ) error {
 	if r.announce != nil {
-		return r.announce(ctx, next.Catalog, result)
+		state := shard.HashState(next.Catalog.Revision, next.Policies, rolloutsAfter(round, rollouts))
+		return r.announce(ctx, next.Catalog, shard.Announcement{
+			State: state, Active: round.IsActive, Refused: round.Refused,
+		})
 	}
 	before := r.view.Load()
 	if next.HasSameResult(before) {

@@ -19,8 +19,13 @@ import (
 // signature policy does not allow.
 func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
+	var rootDigest digest.Digest
+	if root.HasReleaseKeys() {
+		rootDigest = digest.FromBytes(root.Raw)
+	}
 	for _, m := range last.Manifests {
-		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && !p.isReleased(ctx, root, m) {
+		if root.CheckFloor(m.Component, m.Version) != nil ||
+			root.HasReleaseKeys() && !p.isReleased(ctx, root, rootDigest, m) {
 			continue
 		}
 		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) {
@@ -47,14 +52,16 @@ func newReleases() *memo.Memo[releaseKey, bool] {
 		func(releaseKey, bool) int { return memo.EntryBytes })
 }
 
-// isReleased reports whether agents accept the release proof of a Manifest in the last bundle. A release key that was
-// revoked since then proves no release, and agents refuse the whole bundle with such a Manifest. If the proof
-// cannot be read, the result is unknown, and isReleased returns true.
-func (p *Publisher) isReleased(ctx context.Context, root trust.Root, m bundle.Manifest) bool {
+// isReleased reports whether agents accept the release proof of a Manifest in the last bundle. If the release key was
+// revoked since then, agents refuse a whole bundle with this Manifest. If the proof cannot be read, the result is
+// unknown, and isReleased returns true.
+func (p *Publisher) isReleased(
+	ctx context.Context, root trust.Root, rootDigest digest.Digest, m bundle.Manifest,
+) bool {
 	if !m.CanProveRelease() {
 		return false
 	}
-	key := releaseKey(sha256.Sum256(append(memo.Encode(m), digest.FromBytes(root.Raw)...)))
+	key := releaseKey(sha256.Sum256(append(memo.Encode(m), rootDigest...)))
 	if released, known := p.releases.Get(key); known {
 		return released
 	}

@@ -180,8 +180,8 @@ func (a *explanation) addCause(cause fleet.Cause) {
 	a.Cause, a.Situation, a.Advice = cause.Message, cause.Situation, cause.Advice
 }
 
-// addHeld adds the reason for which publishing is stopped. A problem of the runtime itself remains the cause, because
-// the health and the time in Since belong to it.
+// addHeld adds a held Git commit. If the runtime has its own problem, this problem stays the cause, because Health and
+// Since belong to it, and the held commit becomes a warning.
 func (a *explanation) addHeld(held fleet.Cause) {
 	if a.Cause == "" {
 		a.addCause(held)

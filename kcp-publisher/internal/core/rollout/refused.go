@@ -25,11 +25,12 @@ func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
 	spec := refused.Spec
-	r.Refused = append(r.Refused, RefusedRollout{
+	held := RefusedRollout{
 		Module: spec.Module, Channel: spec.Channel, From: spec.From, To: spec.To, FromUnproven: spec.FromUnproven,
 		Reason: reason,
-	})
-	r.Gates.HoldRefused(r.Refused)
+	}
+	r.Refused = append(r.Refused, held)
+	r.Gates.HoldRefused([]RefusedRollout{held})
 	r.IsActive = true
 }
 
