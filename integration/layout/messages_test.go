@@ -42,8 +42,9 @@ var messagesRead = map[string][]string{
 	"the API server describes denials by webhooks, policies and quotas only as text": {
 		"internal/cli/clusterhint.go clusterHint",
 		"kcp-publisher/internal/core/permission/policy.go installedRevision",
-		"skr-agent/internal/objects/crds.go IsDenied",
-		"skr-agent/internal/objects/crds.go isIntercepted",
+		"skr-agent/internal/objects/denials.go DenierOf",
+		"skr-agent/internal/objects/denials.go IsDenied",
+		"skr-agent/internal/objects/denials.go isIntercepted",
 	},
 	"server-side apply has no typed error for a value of a wrong type": {
 		"skr-agent/internal/install/account/errors.go IsMistake",

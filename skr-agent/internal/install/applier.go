@@ -281,8 +281,8 @@ func (ap *applier) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {
 	completed, started, expired := planning.CompletedJobs(m), planning.StartedJobs(m), object.Keys{}
-	applied, before := record.ReadUnverified(m).Applied, object.KeysOf(m.Status.Synced)
-	isApplied := applied != nil && applied.InProgress == ""
+	// While a version is being applied, the inventory already contains Jobs that were not created yet.
+	isApplied, before := planning.IsLastApplied(m), object.KeysOf(m.Status.Synced)
 	var left []*unstructured.Unstructured
 	for _, o := range stage {
 		k := guard.KeyOf(o)

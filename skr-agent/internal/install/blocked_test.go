@@ -139,6 +139,50 @@ webhooks:
 	w.eventually("5.0.0 is applied", func() bool { return value() == "two" })
 }
 
+func TestDenialByTenantsPolicyChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	policy := func(name, expression string) string {
+		return `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: ` + name + `}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}
+  validations: [{expression: "` + expression + `"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: ` + name + `}
+spec: {policyName: ` + name + `, validationActions: [Deny]}
+---
+`
+	}
+	config := func(value string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: default}\ndata: {value: " + value +
+			"}\n---\n"
+	}
+	// Another module stands for the tenant.
+	w.wants("tenant", policy("tenant", "object.data.value != 'two'"), version("1.0.0"))
+	w.wants("guarded", config("one")+policy("own", "object.data.value != 'four'"), version("1.0.0"))
+	w.state("guarded", v1beta2.StateReady, "")
+	w.eventually("the policies are enforced", func() bool {
+		for _, value := range []string{"two", "four"} {
+			probe := configMap("probe", map[string]string{"value": value})
+			probe.Namespace = "default"
+			if w.client.Create(t.Context(), probe, client.DryRunAll) == nil {
+				return false
+			}
+		}
+		return true
+	})
+	w.wants("guarded", config("two")+policy("own", "object.data.value != 'five'"), version("2.0.0"))
+	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
+	live := &admissionv1.ValidatingAdmissionPolicy{}
+	require.True(t, w.exists(live, "", "own"))
+	require.Equal(t, "object.data.value != 'four'", live.Spec.Validations[0].Expression)
+}
+
 func TestRefusedObjectDoesNotBlockFirstInstallation(t *testing.T) {
 	w := newWorld(t)
 	const broken = "apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}\n---\n"

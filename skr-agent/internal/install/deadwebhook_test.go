@@ -1,6 +1,7 @@
 package install
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -62,6 +64,30 @@ func TestRemovalDeletesDeadWebhookFirst(t *testing.T) {
 	w.remove("gate")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "gate") })
 	require.False(t, w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything"))
+}
+
+// An operator cannot remove its finalizers while a dead webhook intercepts updates. The deletion itself succeeds.
+func TestRemovalDeletesWebhookThatBlocksFinalizers(t *testing.T) {
+	w := newWorld(t)
+	gate := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.kyma-project.io/v1", "kind": "Gate", "metadata": map[string]any{"name": "default"},
+	}}
+	withGate := func(m *v1beta2.Manifest) {
+		m.Spec.Resource, m.Spec.CustomResourcePolicy = gate.DeepCopy(), v1beta2.PolicyCreateAndDelete
+	}
+	onUpdates := strings.Replace(deadWebhook, "operations: ['*']", "operations: [UPDATE]", 1)
+	w.wants("gate", clusterCRD+aConfigMap("gate"), withGate)
+	w.state("gate", v1beta2.StateReady, "")
+	setFinalizers := func(value string, options ...client.PatchOption) error {
+		patch := []byte(`{"metadata":{"finalizers":` + value + `}}`)
+		return w.client.Patch(t.Context(), gate.DeepCopy(), client.RawPatch(types.MergePatchType, patch), options...)
+	}
+	require.NoError(t, setFinalizers(`["example.org/operator"]`))
+	w.wants("gate", clusterCRD+aConfigMap("gate")+onUpdates, withGate, version("2"))
+	w.eventually("the webhook blocks updates", func() bool { return setFinalizers("null", client.DryRunAll) != nil })
+	w.remove("gate")
+	w.eventually("the operator can remove its finalizer", func() bool { return setFinalizers("null") == nil })
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "gate") })
 }
 
 func TestDeadWebhookDoesNotBlockUpgradesWithServiceAccount(t *testing.T) {

@@ -39,19 +39,20 @@ type dryRunResult struct {
 	// succeeded.
 	recreate []v1beta2.Resource
 	problem  *outcome.Finding
-	// denied is true if a webhook, policy or quota rejected an object.
-	denied bool
+	// isDeniedByModule is true if only the module's own webhooks and policies denied objects. Webhooks, policies and
+	// quotas of others cannot be corrected by the new version.
+	isDeniedByModule bool
 	// immutable contains the objects that the API server rejects only because of immutable fields.
 	immutable object.Keys
 }
 
-// dryRunWithFix dry-runs a version. If a webhook or policy rejects the version, dryRunWithFix applies the version's
-// webhooks and policies, and repeats the dry run.
+// dryRunWithFix dry-runs a version. If the module's own webhooks or policies reject the version, dryRunWithFix applies
+// the version's webhooks and policies, and repeats the dry run.
 func (dr *dryRunner) dryRunWithFix(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
 ) (dryRunResult, error) {
 	tried, err := dr.dryRun(ctx, m, known, p)
-	if err != nil || !tried.denied || record.ReadUnverified(m).Applied == nil {
+	if err != nil || !tried.isDeniedByModule || record.ReadUnverified(m).Applied == nil {
 		return tried, err
 	}
 	if relaxed, err := dr.applyInterceptorsFirst(ctx, m, known, p); err != nil || !relaxed {
@@ -75,9 +76,11 @@ func (dr *dryRunner) dryRun(
 		return dryRunResult{}, err
 	}
 	tried := dryRunResult{immutable: object.Keys{}}
+	if tried.isDeniedByModule, err = dr.isDeniedByModule(ctx, m, refused); err != nil {
+		return dryRunResult{}, err
+	}
 	for n := range refused {
 		r := &refused[n]
-		tried.denied = tried.denied || agentobjects.IsDenied(r.Err)
 		if r.Immutable {
 			tried.immutable[guard.KeyOf(r.Object)] = struct{}{}
 			live, err := dr.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(r.Object))
@@ -153,6 +156,45 @@ func (dr *dryRunner) refusals(
 // In this package, interceptors are webhooks, admission policies and aggregated APIs: objects that handle requests for
 // other objects. A broken interceptor can block the module version that corrects or removes it, so the installer
 // applies interceptors first.
+
+// isDeniedByModule reports whether webhooks or policies in the module's inventory caused all denials in refused, and
+// there is at least one denial.
+func (dr *dryRunner) isDeniedByModule(
+	ctx context.Context, m *v1beta2.Manifest, refused []planning.Refusal,
+) (bool, error) {
+	denials := slices.DeleteFunc(slices.Clone(refused), func(r planning.Refusal) bool {
+		return !agentobjects.IsDenied(r.Err)
+	})
+	if len(denials) == 0 {
+		return false, nil
+	}
+	names, hasConditions := map[string]bool{}, false
+	for _, r := range m.Status.Synced {
+		if r.Group != guard.AdmissionGroup {
+			continue
+		}
+		names[r.Name] = true
+		live, err := dr.planner.accounts.Of(m).Get(ctx, r)
+		if err != nil {
+			return false, err
+		}
+		if live == nil {
+			continue
+		}
+		webhooks, _, _ := unstructured.NestedSlice(live.Object, "webhooks")
+		for _, w := range webhooks {
+			webhook, _ := w.(map[string]any)
+			name, _, _ := unstructured.NestedString(webhook, "name")
+			conditions, _, _ := unstructured.NestedSlice(webhook, "matchConditions")
+			names[name], hasConditions = true, hasConditions || len(conditions) > 0
+		}
+	}
+	return !slices.ContainsFunc(denials, func(r planning.Refusal) bool {
+		denier := agentobjects.DenierOf(r.Err)
+		isOwn := denier.Name != "" && names[denier.Name] || denier.IsMatchCondition && hasConditions
+		return !isOwn
+	}), nil
+}
 
 // pruneInterceptors deletes the interceptors that are not in the new version, before the version is applied. It ignores
 // missing permissions, because upgrader.prune reports them later.

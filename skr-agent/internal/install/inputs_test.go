@@ -340,6 +340,25 @@ func TestJobRunsOncePerVersion(t *testing.T) {
 	w.state("jobttl", v1beta2.StateReady, "")
 }
 
+func TestNewJobRunsAfterTheAgentsKeyIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.wants("late", aConfigMap("late"), version("1.0.0"))
+	w.state("late", v1beta2.StateReady, "")
+	w.halt()
+	w.options.Signer = signer(t)
+	w.start()
+	const job = `apiVersion: batch/v1
+kind: Job
+metadata: {name: late-migrate}
+spec:
+  ttlSecondsAfterFinished: 60
+  template: {spec: {restartPolicy: Never, containers: [{name: migrate, image: "example.org/migrate:1"}]}}
+---
+`
+	w.wants("late", aConfigMap("late")+job, version("2.0.0"))
+	w.eventually("the Job runs", func() bool { return w.exists(&batchv1.Job{}, home, "late-migrate") })
+}
+
 func TestFieldsOfOtherManagersAreNotReverted(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

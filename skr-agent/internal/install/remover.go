@@ -136,12 +136,16 @@ func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Out
 }
 
 // unblock handles a removal that waits until the default CR is deleted. If the API server cannot call a webhook for
-// this deletion, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
+// the deletion or for an update of the CR, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
 // the module and corrects drift, because its operator may have to remove finalizers.
 func (rm *remover) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome, left remainingObjects,
 ) error {
 	known.webhooksDeleted = known.webhooksDeleted || left.isUnresponsive
+	for _, r := range left.objects {
+		// The deletion itself may have succeeded, but the operator must also be able to remove its finalizers.
+		known.webhooksDeleted = known.webhooksDeleted || rm.planner.accounts.Of(m).HasUnresponsiveWebhook(ctx, r)
+	}
 	if !known.webhooksDeleted {
 		return rm.upgradeLeaving(ctx, m, known, out)
 	}

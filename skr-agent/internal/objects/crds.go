@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -181,24 +180,6 @@ func applyObject(
 		return nil, fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	return applied, nil
-}
-
-// isIntercepted reports whether an admission webhook denied a request or did not respond.
-func isIntercepted(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "webhook") &&
-		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
-}
-
-// IsDenied reports whether an admission policy, a webhook or a quota denied a request. The API server has no typed
-// error for such denials, so IsDenied matches Kubernetes' messages.
-func IsDenied(err error) bool {
-	if err == nil {
-		return false
-	}
-	text := err.Error()
-	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") ||
-		strings.Contains(text, "' resulted in error: ") || // a webhook's match condition
-		strings.Contains(text, "exceeded quota: ")
 }
 
 func objectExists(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {

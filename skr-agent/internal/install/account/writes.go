@@ -60,6 +60,13 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
+// HasUnresponsiveWebhook reports whether the API server could not call a webhook for an update of an object. It dry-runs
+// a patch without changes.
+func (a *Account) HasUnresponsiveWebhook(ctx context.Context, r v1beta2.Resource) bool {
+	err := a.Client.Patch(ctx, object.Reference(r), client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll)
+	return apierrors.IsInternalError(err)
+}
+
 // Unmark removes the annotations and labels that identify an object's owner. The label with the module's name stays, so
 // that the module can own the object again.
 func (a *Account) Unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
