@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 
@@ -19,26 +21,60 @@ import (
 // signature policy does not allow.
 func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
-	var rootDigest digest.Digest
-	if root.HasReleaseKeys() {
-		rootDigest = digest.FromBytes(root.Raw)
-	}
+	rootDigest := releaseRootDigest(root)
 	for _, m := range last.Manifests {
-		if root.CheckFloor(m.Component, m.Version) != nil ||
-			root.HasReleaseKeys() && !p.isReleased(ctx, root, rootDigest, m) {
-			continue
+		if p.checkManifest(ctx, root, rootDigest, m) == nil {
+			kept = append(kept, m)
 		}
-		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) {
-			// After any other error, the result is unknown. The Manifest stays, because this publisher accepted it before.
-			err := p.Components.CheckAccepted(ctx, m.Component, m.Version)
-			if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
-				continue
-			}
-		}
-		kept = append(kept, m)
 	}
 	last.Manifests = kept
 	return &last
+}
+
+// checkRenewal returns an error if agents would refuse a bundle with the last desired state now, or if the current
+// signature policy does not allow one of its modules.
+func (p *Publisher) checkRenewal(ctx context.Context, root trust.Root, last bundle.DesiredState) error {
+	settings := bundle.DesiredState{Settings: last.Settings}
+	if err := bundle.CheckReleases(root, settings, nil, render.DefaultCR, p.Now()); err != nil {
+		return err
+	}
+	rootDigest := releaseRootDigest(root)
+	for _, m := range slices.Concat(last.All(), last.Offers) {
+		if err := p.checkManifest(ctx, root, rootDigest, m); err != nil {
+			return fmt.Errorf("module %s: %w", m.Module, err)
+		}
+	}
+	return nil
+}
+
+var errNotReleased = errors.New("the current release keys do not prove this version")
+
+func releaseRootDigest(root trust.Root) digest.Digest {
+	if !root.HasReleaseKeys() {
+		return ""
+	}
+	return digest.FromBytes(root.Raw)
+}
+
+// checkManifest returns an error if agents would refuse a Manifest of the last bundle now, or if the current signature
+// policy does not allow it. rootDigest is the result of releaseRootDigest.
+func (p *Publisher) checkManifest(
+	ctx context.Context, root trust.Root, rootDigest digest.Digest, m bundle.Manifest,
+) error {
+	if err := root.CheckFloor(m.Component, m.Version); err != nil {
+		return err
+	}
+	if root.HasReleaseKeys() && !p.isReleased(ctx, root, rootDigest, m) {
+		return errNotReleased
+	}
+	if p.RequiresSignature != nil && p.RequiresSignature(m.Component) {
+		// After any other error, the result is unknown. The Manifest stays, because this publisher accepted it before.
+		err := p.Components.CheckAccepted(ctx, m.Component, m.Version)
+		if errors.Is(err, component.ErrRefused) || errors.Is(err, component.ErrMissing) {
+			return err
+		}
+	}
+	return nil
 }
 
 // releaseKey identifies a root of trust and a Manifest.

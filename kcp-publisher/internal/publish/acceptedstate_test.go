@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // rootWithReleaseKey returns a root of trust with one release key for example.com.
@@ -94,6 +96,12 @@ func TestModuleOfARevokedReleaseKeyIsOmitted(t *testing.T) {
 	last := bundle.DesiredState{Manifests: []bundle.Manifest{m}}
 	p := newFleet(t).started()
 	kept := func(root trust.Root) int { return len(p.acceptedState(t.Context(), root, last).Manifests) }
+	renewal := func(root trust.Root, change func(*bundle.DesiredState)) error {
+		state := last
+		change(&state)
+		return p.checkRenewal(t.Context(), root, state)
+	}
+	asIs := func(*bundle.DesiredState) {}
 	before, after := rootWithReleaseKey(t, former), rootWithReleaseKey(t, current)
 	if n := kept(after); n != 1 {
 		t.Errorf("unreadable proof: got %d Manifests, want 1", n)
@@ -108,5 +116,47 @@ func TestModuleOfARevokedReleaseKeyIsOmitted(t *testing.T) {
 		if n := kept(after); n != 0 {
 			t.Errorf("revoked release key: got %d Manifests, want none", n)
 		}
+	}
+	if err := renewal(before, asIs); err != nil {
+		t.Errorf("renewal with the current release key: %v", err)
+	}
+	for name, c := range map[string]struct {
+		root   trust.Root
+		change func(*bundle.DesiredState)
+	}{
+		"revoked release key":             {after, asIs},
+		"offer with a revoked key":        {after, func(s *bundle.DesiredState) { s.Manifests, s.Offers = nil, s.Manifests }},
+		"leaving module with revoked key": {after, func(s *bundle.DesiredState) { s.Manifests, s.Leaving = nil, s.Manifests }},
+		"mirrors with release keys": {before, func(s *bundle.DesiredState) {
+			s.Settings.Mirrors = map[string]string{"a.example.org": "b.example.org"}
+		}},
+	} {
+		if renewal(c.root, c.change) == nil {
+			t.Errorf("%s: the bundle is renewed", name)
+		}
+	}
+}
+
+// During a Git hold, the publisher renews bundles without resolving them again.
+func TestBundleWithAModuleBelowItsFloorIsNotRenewed(t *testing.T) {
+	f := newFleet(t)
+	p, runtime := f.started(), plan.Runtime{ID: "runtime-1"}
+	published := f.publish(p, runtime, "regular").Published
+	runtime.RecordedBundle = &plan.RecordedBundle{Sequence: published.Predicate.Sequence, Digest: published.Digest}
+	record := f.record(p, runtime.ID)
+	record.lastBundle.State.Manifests = []bundle.Manifest{{
+		Name: "scaler", Module: "scaler", Version: "1.0.0", Component: "example.com/scaler",
+	}}
+	f.now = f.now.Add(validity / 2)
+	keys := *p.keys.Load()
+	keys.Root.Floors = map[string]string{"example.com/scaler": "1.1.0"}
+	p.keys.Store(&keys)
+	if _, pushed, err := p.Renew(t.Context(), record, runtime); pushed || err == nil ||
+		!strings.Contains(err.Error(), "module scaler: component example.com/scaler:1.0.0 is older than 1.1.0") {
+		t.Errorf("got pushed %v and error %v, want an error about the minimum version", pushed, err)
+	}
+	keys.Root.Floors = nil
+	if _, pushed, err := p.Renew(t.Context(), record, runtime); !pushed || err != nil {
+		t.Errorf("without the minimum version: got pushed %v and error %v", pushed, err)
 	}
 }

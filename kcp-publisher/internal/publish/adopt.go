@@ -147,7 +147,8 @@ func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Run
 }
 
 // Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do
-// not change. Renew returns the runtime's latest bundle, or nil if it found no valid bundle.
+// not change, so Renew returns an error if agents would refuse one of them now. Otherwise, it returns the runtime's
+// latest bundle, or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.PublishedBundle, pushed bool, err error) {
@@ -166,6 +167,9 @@ func (p *Publisher) Renew(
 	next, needed := plan.RenewBundle(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	if !needed {
 		return last, false, nil
+	}
+	if err := p.checkRenewal(ctx, keys.Root, last.State); err != nil {
+		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
 	}
 	documents, err := p.readDocuments(ctx, runtime.ID, last)
 	if err == nil {
