@@ -48,6 +48,7 @@ const VersionRemoved = "removed"
 // rollout begins.
 //
 // +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to",message="policy, module, channel, revision, from and to of a rollout do not change"
+// +kubebuilder:validation:XValidation:rule="has(self.predecessors) == has(oldSelf.predecessors) && (!has(self.predecessors) || self.predecessors == oldSelf.predecessors)",message="predecessors of a rollout do not change"
 type RolloutSpec struct {
 	// Policy is the name of the RolloutPolicy.
 	Policy string `json:"policy"`
@@ -67,8 +68,16 @@ type RolloutSpec struct {
 	// +optional
 	FromUnproven bool `json:"fromUnproven,omitempty"`
 	// +kubebuilder:validation:MinLength:=1
-	To     string `json:"to"`
-	Course `json:",inline"`
+	To string `json:"to"`
+	// Predecessors lists the Rollouts of the module and channel with the same from and to since the last successful
+	// Rollout, for example a stopped Rollout before its retry. A rollback of this Rollout also returns the runtimes that
+	// they updated.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems:=100
+	// +kubebuilder:validation:items:MaxLength:=253
+	Predecessors []string `json:"predecessors,omitempty"`
+	Course       `json:",inline"`
 	// Paused stops updates to further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
@@ -86,8 +95,8 @@ type RolloutSpec struct {
 	// Abort stops the rollout permanently. Runtimes that have the version keep it.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
-	// Undo rolls back every runtime that the rollout updated, even after the rollout succeeded. Each of these runtimes
-	// returns to its last good version.
+	// Undo rolls back every runtime that the rollout or one of its predecessors updated, even after the rollout
+	// succeeded. Each of these runtimes returns to its last good version.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
 	// Retry makes the publisher create another Rollout for the same version once this Rollout is Stopped or RolledBack,

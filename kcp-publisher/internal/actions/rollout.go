@@ -95,7 +95,7 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that the rollout updated. The parameter all lists the existing rollouts. The action
+// Undo rolls back every runtime that the rollout or one of its predecessors updated. The parameter all lists the existing rollouts. The action
 // fails if one of them is newer and has the same module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
@@ -108,11 +108,15 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true
-		if rollout.IsRemoval(r.Spec) {
-			return "is undone: runtimes from which the rollout removed the module get it again", nil
+		undone := "the rollout"
+		if earlier := r.Spec.Predecessors; len(earlier) > 0 {
+			undone += " or one of its predecessors (" + strings.Join(earlier, ", ") + ")"
 		}
-		return fmt.Sprintf("is undone: runtimes that the rollout updated to version %s are rolled back to %s",
-			r.Spec.To, r.Spec.From), nil
+		if rollout.IsRemoval(r.Spec) {
+			return "is undone: runtimes from which " + undone + " removed the module get it again", nil
+		}
+		return fmt.Sprintf("is undone: runtimes that %s updated to version %s are rolled back to %s", undone, r.Spec.To,
+			r.Spec.From), nil
 	}}
 }
 

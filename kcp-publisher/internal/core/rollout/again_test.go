@@ -392,3 +392,62 @@ func TestUndoEndsBeforeTheNextPromotion(t *testing.T) {
 		}
 	}
 }
+
+func TestUndoReturnsRuntimesOfTheStoppedRolloutBeforeTheRetry(t *testing.T) {
+	stopped := carriedOut(fleet.RolloutStopped)
+	stopped.Spec.Retry = true
+	early, late := grantedAgo(everyone[0], 50), everyone[1]
+	all := func() map[Track]Followers { return map[Track]Followers{keda: {"2.0.0", []Runtime{early, late}}} }
+	round := EvaluateAll(policies("careful"), []fleet.Rollout{stopped}, all(), noon)
+	if len(round.Create) != 1 || !slices.Equal(round.Create[0].Spec.Predecessors, []string{first}) {
+		t.Fatalf("got new rollouts %+v, want one with predecessor %s", round.Create, first)
+	}
+	retry := *round.Create[0]
+	retry.ResourceVersion, retry.Spec.Undo = "8", true
+	late = grantedAgo(late, 5)
+	late.Selection.Rollout = retry.Name
+	evaluate := func(want fleet.RolloutState) *Gate {
+		t.Helper()
+		round := EvaluateAll(policies("careful"), []fleet.Rollout{stopped, retry}, all(), noon)
+		for _, r := range round.Update {
+			retry = *r
+		}
+		if retry.Status.State != want {
+			t.Fatalf("got state %s, want %s", retry.Status.State, want)
+		}
+		return round.Gates[keda]
+	}
+	for range 2 {
+		gate := evaluate(fleet.RolloutRollingBack)
+		for _, one := range []Runtime{early, late} {
+			if d := gate.Decide(one.ID, "2.0.0"); d.Version != "1.0.0" || d.ReplacedVersion != "2.0.0" {
+				t.Errorf("runtime %s: got %+v, want version 1.0.0", one.ID, d)
+			}
+			if reason := NewHolder(&retry).HeldReason(&one); reason == "" {
+				t.Errorf("runtime %s: got no reason for the rollback", one.ID)
+			}
+		}
+	}
+	late.Version = "1.0.0"
+	evaluate(fleet.RolloutRollingBack)
+	early.Version, early.Selection = "1.0.0", late.Selection
+	evaluate(fleet.RolloutRolledBack)
+	if retry.Status.Reverted != 2 {
+		t.Errorf("got %d reverted runtimes, want 2", retry.Status.Reverted)
+	}
+}
+
+func TestPredecessorsEndAtTheLastSuccess(t *testing.T) {
+	stopped, succeeded := carriedOut(fleet.RolloutStopped), carriedOut(fleet.RolloutSucceeded)
+	stopped.Name, succeeded.Name, succeeded.Spec.Revision = "stopped", "succeeded", 2
+	next := succeeded.Spec
+	next.Revision = 3
+	if r := newRollout(keda, next, []*fleet.Rollout{&stopped, &succeeded}); len(r.Spec.Predecessors) > 0 {
+		t.Errorf("got predecessors %v, want none", r.Spec.Predecessors)
+	}
+	succeeded.Status.State = fleet.RolloutRolledBack
+	r := newRollout(keda, next, []*fleet.Rollout{&stopped, &succeeded})
+	if want := []string{"succeeded", "stopped"}; !slices.Equal(r.Spec.Predecessors, want) {
+		t.Errorf("after a rollback: got predecessors %v, want %v", r.Spec.Predecessors, want)
+	}
+}

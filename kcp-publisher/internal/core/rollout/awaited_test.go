@@ -13,6 +13,9 @@ func TestRolloutAwaitsOnlyRelevantReports(t *testing.T) {
 		{state: waiting, isGranted: true}, {state: updated, isGranted: true, isSelected: true},
 		{state: failed, isSelected: true}, {state: reverted, isSelected: true},
 	}
+	for i := range members {
+		members[i].mustReturn = members[i].isSelected
+	}
 	for state, want := range map[fleet.RolloutState][]bool{
 		fleet.RolloutProgressing: {false, true, true, true, false, false, false},
 		fleet.RolloutRollingBack: {false, true, true, true, true, true, false},

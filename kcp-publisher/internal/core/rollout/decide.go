@@ -22,7 +22,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 		r, m := &runtimes[i], &p.members[i]
 		has := r.Version == p.spec.To
 		switch {
-		case back && m.isSelected && has:
+		case back && m.mustReturn && has:
 			decisions[i] = Decision{Version: p.spec.From, ReplacedVersion: p.spec.To, HeldReason: reasons.find(m.wave, true)}
 		case has || m.isGranted:
 			decisions[i] = Decision{Version: p.spec.To}
@@ -41,7 +41,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 			}
 		}
 		// Every bundle repeats the rollback until the runtime has applied it.
-		if back && m.isSelected && !has {
+		if back && m.mustReturn && !has {
 			decisions[i].ReplacedVersion = p.spec.To
 		}
 	}

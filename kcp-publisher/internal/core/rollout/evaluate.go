@@ -61,7 +61,7 @@ func (r *Round) addTrack(
 		return
 	}
 	if spec := nextRollout(policy, track, followers.Channel, newest, followers.Runtimes); spec != nil {
-		newest = newRollout(track, *spec)
+		newest = newRollout(track, *spec, rollouts)
 		rollouts = append(rollouts, newest)
 	}
 	if newest == nil {

@@ -28,9 +28,10 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	return h
 }
 
-// HasSelected reports whether this rollout selected the runtime's current version.
+// HasSelected reports whether this rollout selected the runtime's current version. During a rollback, this includes the
+// rollout's predecessors.
 func (h *Holder) HasSelected(runtime *Runtime) bool {
-	return runtime.Selection != nil && runtime.Selection.Rollout == h.plan.name
+	return h.plan.hasSelected(runtime) || h.plan.isRollingBack() && h.plan.isOfPredecessor(runtime)
 }
 
 // HasPromotedVersion reports whether version is the promoted version and the rollout is not rolling back. The rollout

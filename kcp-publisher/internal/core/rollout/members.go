@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -32,9 +33,11 @@ func (p *plan) classify(runtimes []Runtime) {
 		if runtimes[i].Version == "" {
 			w.newCount++
 		}
+		if m.state == waiting || m.state == silent {
+			w.countPending(&runtimes[i])
+		}
 		switch m.state {
 		case waiting:
-			w.countPending(&runtimes[i])
 			if !m.isUncertain && !runtimes[i].RemovalHeld {
 				w.reachable = append(w.reachable, i)
 			}
@@ -88,10 +91,12 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	m.isQuiet = state == silence.NeverReported || state == silence.Silent
 	// In the state Uncertain, the rollout waits until this publisher has read the runtime's report.
 	m.isUncertain = state == silence.Uncertain
-	m.isSelected = r.Selection != nil && r.Selection.Rollout == p.name
+	m.isSelected = p.hasSelected(r)
 	switch {
 	case m.isSelected && r.Version == p.spec.To:
 		p.classifyWithVersion(m, r)
+	case p.isRollingBack() && p.isOfPredecessor(r):
+		m.state = inFlight // regardless of failures, which belong to the other rollout
 	case m.isSelected && p.isRollingBack() && p.hasReturned(r):
 		m.state = inFlight
 		// A runtime that waits for its maintenance window never installed the promoted version, so it counts as
@@ -111,6 +116,17 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	default:
 		m.isSelected, m.state = false, waiting
 	}
+	m.mustReturn = m.isSelected || p.isOfPredecessor(r)
+}
+
+// hasSelected reports whether this rollout selected the runtime's current version.
+func (p *plan) hasSelected(r *Runtime) bool {
+	return r.Selection != nil && r.Selection.Rollout == p.name
+}
+
+// isOfPredecessor reports whether the runtime has the promoted version, and a predecessor of this rollout selected it.
+func (p *plan) isOfPredecessor(r *Runtime) bool {
+	return r.Selection != nil && r.Version == p.spec.To && slices.Contains(p.spec.Predecessors, r.Selection.Rollout)
 }
 
 // isNewer reports whether a version is newer than the promoted version. It caches the result for the last good version,

@@ -222,6 +222,9 @@ type member struct {
 	state memberState
 	// isSelected is true if this rollout selected the runtime's current version.
 	isSelected bool
+	// mustReturn is true if a rollback of this rollout returns the runtime: isSelected is true, or one of the
+	// rollout's predecessors updated the runtime.
+	mustReturn bool
 	isGranted  bool
 	// isWorking is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
 	// runtime's wave have passed.

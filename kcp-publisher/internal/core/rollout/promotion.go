@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -42,11 +43,28 @@ func ObjectName(track Track, revision int64) string {
 	return fmt.Sprintf("%s-%d", name, revision)
 }
 
-// newRollout returns a new Rollout of a track.
-func newRollout(track Track, spec fleet.RolloutSpec) *fleet.Rollout {
+// newRollout returns a new Rollout of a track. earlier contains the existing Rollouts of the track.
+func newRollout(track Track, spec fleet.RolloutSpec, earlier []*fleet.Rollout) *fleet.Rollout {
 	r := &fleet.Rollout{Spec: spec}
 	r.Name = ObjectName(track, spec.Revision)
+	for _, before := range sortedFromNewest(earlier) {
+		if before.Status.State == fleet.RolloutSucceeded {
+			break // its result and all earlier results are accepted
+		}
+		if before.Spec.From == spec.From && before.Spec.To == spec.To && len(r.Spec.Predecessors) < maxPredecessors {
+			r.Spec.Predecessors = append(r.Spec.Predecessors, before.Name)
+		}
+	}
 	return r
+}
+
+// maxPredecessors is the limit of the API for spec.predecessors of a Rollout.
+const maxPredecessors = 100
+
+func sortedFromNewest(rollouts []*fleet.Rollout) []*fleet.Rollout {
+	return slices.SortedFunc(slices.Values(rollouts), func(a, b *fleet.Rollout) int {
+		return cmp.Compare(b.Spec.Revision, a.Spec.Revision)
+	})
 }
 
 // nextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes

@@ -24,7 +24,7 @@ func (r *Round) addRemoval(
 ) {
 	newest := NewestRollout(rollouts)
 	if spec := nextRemoval(policy, track, followers, newest); spec != nil {
-		newest = newRollout(track, *spec)
+		newest = newRollout(track, *spec, rollouts)
 		rollouts = append(rollouts, newest)
 	}
 	switch {

@@ -86,6 +86,7 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 	)
 	dev, prod := losing("dev", "dev", noon), losing("prod", "", noon)
 	unapproved := func(r Runtime) Runtime { r.RemovalHeld = true; return r }
+	quiet := func(r Runtime) Runtime { r.LastReport.KnownAt = noon.Add(-24 * time.Hour); return r }
 	gone := func(state v1beta2.State) Runtime { return without("dev", "dev", firstRemoval, state) }
 	for name, c := range map[string]struct {
 		before         []fleet.Rollout
@@ -104,6 +105,10 @@ func TestRemovalPassesThroughWaves(t *testing.T) {
 			nil, []Runtime{unapproved(dev), unapproved(prod)}, false, 0, fleet.RolloutWaiting,
 			"wave development waits for the approval of the removal from 2 runtimes: see `kcp-publisher removals`",
 			holds + ": wave development", holds + ": wave production",
+		},
+		"silent runtimes without approval": {
+			nil, []Runtime{unapproved(quiet(dev)), unapproved(quiet(prod))}, false, 0, fleet.RolloutWaiting,
+			"from 2 runtimes", holds + ": wave development", holds + ": wave production",
 		},
 		"removal in a later wave without approval": {
 			nil, []Runtime{dev, unapproved(prod)}, false, 0, fleet.RolloutWaiting, "from 1 runtimes",

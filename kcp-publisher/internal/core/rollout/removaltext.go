@@ -19,7 +19,8 @@ func (p *plan) hasReturned(r *Runtime) bool {
 	return r.Version == p.spec.From
 }
 
-// countPending counts a runtime that still has the module because the removal waits for an operator's approval.
+// countPending counts a runtime that still has the module because the removal waits for an operator's approval. The
+// runtime can be silent.
 func (w *wave) countPending(r *Runtime) {
 	if r.RemovalHeld {
 		w.unapproved++

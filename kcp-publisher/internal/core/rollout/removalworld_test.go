@@ -74,13 +74,16 @@ func (w *world) publishRemoval(m *simulatedRuntime) {
 	default:
 		switch d = gate.DecideRemoval(m.id, m.decided); {
 		case d.ReplacedVersion != "" && m.version == fleet.VersionRemoved:
-			if m.givenBy != gate.rollout && m.known.Given[keda.Module].Rollout != gate.rollout {
+			if !w.mayReturn(m, gate) {
 				w.fail("%s gets the module again from %s, which did not remove it", m.id, gate.rollout)
 			}
 			m.version, m.givenBy, m.decided = "1.0.0", gate.rollout, w.now
 		case d.HeldReason == "" && m.version != fleet.VersionRemoved:
-			if !m.approved {
+			if !m.approved && !gate.isOpen {
 				w.fail("%s loses the module before its removal is approved", m.id)
+			}
+			if !m.approved {
+				break // the publisher waits for the approval, regardless of the gate
 			}
 			if newest := NewestRollout(w.rollouts); newest.Name == gate.rollout &&
 				newest.Status.State == fleet.RolloutSucceeded && m.decided.After(newest.Status.FinishedAt.Time) {

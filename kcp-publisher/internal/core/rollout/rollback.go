@@ -21,7 +21,7 @@ func (p *plan) describeUnreturned() {
 // in the runtime.
 func (p *plan) addUnreturned(m *member, r *Runtime) {
 	version := r.UnresolvedVersion
-	if m.isSelected && r.Version == p.spec.To && version != "" && (IsRemoval(p.spec) || version == p.spec.From) {
+	if m.mustReturn && r.Version == p.spec.To && version != "" && (IsRemoval(p.spec) || version == p.spec.From) {
 		p.unreturned = append(p.unreturned, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 	}
 }

@@ -70,7 +70,7 @@ func (p *plan) awaitedReports(runtimes []Runtime) []bool {
 	for i := range runtimes {
 		m := &p.members[i]
 		all[i] = m.state == inFlight || m.state == measuring || m.isGranted && !m.isSelected ||
-			p.isRollingBack() && m.isSelected && m.state != reverted
+			p.isRollingBack() && m.mustReturn && m.state != reverted
 	}
 	return all
 }
@@ -87,7 +87,8 @@ func (p *plan) invalidStep(runtimes []Runtime, cause error) Step {
 func (p *plan) holdAll(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
-		p.members[i] = member{wave: -1, isSelected: r.Selection != nil && r.Selection.Rollout == p.name}
+		isSelected := p.hasSelected(&r)
+		p.members[i] = member{wave: -1, isSelected: isSelected, mustReturn: isSelected || p.isOfPredecessor(&r)}
 	}
 	return p.newStep(runtimes, nil)
 }
@@ -150,7 +151,7 @@ func (p *plan) checkRolledBack() {
 	p.describeUnreturned()
 	for i := range p.members {
 		m := &p.members[i]
-		if m.isSelected && m.state != reverted && m.state != unaffected && !p.isOverdue(m) {
+		if m.mustReturn && m.state != reverted && !p.isOverdue(m) {
 			return
 		}
 	}

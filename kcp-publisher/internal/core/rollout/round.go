@@ -133,10 +133,7 @@ func (r *Round) deleteOld(own []*fleet.Rollout) {
 	if len(own) <= maxKeptRollouts {
 		return
 	}
-	oldest := slices.SortedFunc(slices.Values(own), func(a, b *fleet.Rollout) int {
-		return cmp.Compare(b.Spec.Revision, a.Spec.Revision)
-	})
-	for _, old := range oldest[maxKeptRollouts:] {
+	for _, old := range sortedFromNewest(own)[maxKeptRollouts:] {
 		if IsFinished(old.Status.State) {
 			r.Delete = append(r.Delete, old)
 		}

@@ -108,6 +108,8 @@ type world struct {
 	// such waves.
 	without int64
 	gates   Gates
+	// isGateCurrent is true if gates contains the decisions of the last step.
+	isGateCurrent bool
 	// track is keda, or the removal of keda: see removalworld_test.go.
 	track   Track
 	wild    bool   // also simulates pushes that are refused, and intermediate promotions
@@ -217,7 +219,7 @@ func (w *world) publish(m *simulatedRuntime) {
 	case d.Version == m.version:
 	case m.broken != "" && d.Version == m.broken: // the runtime keeps its version
 	case m.version == "":
-		if newest := NewestRollout(w.rollouts); newest != nil && !w.shown(d.Version) &&
+		if newest := NewestRollout(w.rollouts); newest != nil && w.isGateCurrent && !w.shown(d.Version) &&
 			(IsFinished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
 			w.fail("new runtime %s gets %s, with which no runtime was ever ready, and %s is %s", m.id, d.Version,
 				newest.Name, newest.Status.State)
@@ -226,14 +228,29 @@ func (w *world) publish(m *simulatedRuntime) {
 		w.push(m)
 	case bundle.IsOlder(d.Version, m.version) && d.ReplacedVersion != m.version: // refused as a downgrade
 	default:
-		noted := m.known.Given[keda.Module].Rollout
-		if bundle.IsOlder(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
+		if bundle.IsOlder(d.Version, m.version) && !w.mayReturn(m, gate) {
 			w.fail("%s is rolled back from %s to %s, but not touched by %s", m.id, m.version, d.Version, gate.rollout)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
 		w.push(m)
 	}
 	w.write(m)
+}
+
+// mayReturn reports whether the gate's rollout or one of its predecessors selected the runtime's version.
+func (w *world) mayReturn(m *simulatedRuntime, gate *Gate) bool {
+	selected := []string{gate.rollout}
+	for _, r := range w.rollouts {
+		if r.Name == gate.rollout {
+			selected = append(selected, r.Spec.Predecessors...)
+		}
+	}
+	for _, r := range w.rollouts {
+		if r.Name != gate.rollout && r.Status.State == fleet.RolloutSucceeded && slices.Contains(selected, r.Name) {
+			w.fail("%s has predecessor %s, which succeeded", gate.rollout, r.Name)
+		}
+	}
+	return slices.Contains(selected, m.givenBy) || slices.Contains(selected, m.known.Given[keda.Module].Rollout)
 }
 
 func (w *world) write(m *simulatedRuntime) {
@@ -309,8 +326,7 @@ func (w *world) promote() {
 	}
 	newest := NewestRollout(w.rollouts)
 	if spec := w.nextRollout(newest, facts); spec != nil {
-		next := &fleet.Rollout{Spec: *spec}
-		next.Name = ObjectName(w.track, spec.Revision)
+		next := newRollout(w.track, *spec, w.rollouts)
 		if !w.shown(spec.From) {
 			w.fail("%s returns to %s, with which no runtime was ever ready, without approval", next.Name,
 				spec.From)
@@ -335,7 +351,8 @@ func (w *world) promote() {
 		w.checkRestartDecisions(newest, before, step, facts, situation)
 	}
 	newest.Status = step.Status
-	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act
+	// Otherwise, the publisher crashed before any runtime could act.
+	if w.isGateCurrent = !w.chance(10); w.isGateCurrent {
 		w.gates = Gates{w.track: NewGate(newest, step, facts)}
 	}
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,7 +49,7 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []pageAction {
 	rivals := relatedRollouts(one, r.fleet.Rollouts)
 	candidates = append(candidates,
 		pageAction{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
-		pageAction{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(rivals)},
+		pageAction{Name: "undo", Title: "Undo rollout", Runtimes: countUndone(one, rivals), action: actions.Undo(rivals)},
 		pageAction{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(rivals)})
 	var possible []pageAction
 	for _, o := range candidates {
@@ -59,6 +60,21 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []pageAction {
 		}
 	}
 	return possible
+}
+
+// countUndone returns the number of runtimes that a rollout and its predecessors updated and that still have the version.
+func countUndone(one *fleet.Rollout, related []v1alpha1.Rollout) int32 {
+	count := one.Status.Updated
+	for i := range related {
+		before := &related[i]
+		switch before.Status.State {
+		case v1alpha1.RolloutStopped, v1alpha1.RolloutSuperseded:
+			if slices.Contains(one.Spec.Predecessors, before.Name) {
+				count += before.Status.Updated
+			}
+		}
+	}
+	return count
 }
 
 // confirmedAction returns an action that fails if its effect differs from the effect that the viewer confirmed. The
