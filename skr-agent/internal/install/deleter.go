@@ -198,8 +198,7 @@ func (d *deleter) keepNamespaces(
 			return nil, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
 		if live == nil || !live.DeletionTimestamp.IsZero() ||
-			live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True ||
-			!d.planner.owner(m).IsAnnotatedOwner(live) {
+			live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True || !d.planner.mayDelete(m)(live) {
 			empty = append(empty, r)
 			continue
 		}

@@ -243,3 +243,24 @@ func TestLifecycleManagerModuleIsAdoptedWithUpgrade(t *testing.T) {
 	require.False(t, w.exists(d, home, "keda-manager"))
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "forged"))
 }
+
+// lifecycle-manager's annotation marks the namespace, because the adopted version does not contain it.
+func TestRemovalKeepsInheritedNamespaceWithUserObjects(t *testing.T) {
+	w := newWorld(t)
+	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: keda-own}\n---\n"
+	w.installedByLifecycleManager(namespace+agentKeda, lifecycleManagersMark("keda"))
+	users := configMap("users", nil)
+	users.Namespace = "keda-own"
+	require.NoError(t, w.client.Create(t.Context(), users))
+	w.inherits("keda", agentKeda, object.ResourcesOf(objects(t, namespace+agentKeda)))
+	w.eventually("the Deployment is adopted", func() bool {
+		d := &appsv1.Deployment{}
+		return w.exists(d, home, "keda-manager") && d.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/keda"
+	})
+	w.remove("keda")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
+	live := &corev1.Namespace{}
+	require.True(t, w.exists(live, "", "keda-own"))
+	require.Zero(t, live.DeletionTimestamp)
+	require.False(t, w.exists(&appsv1.Deployment{}, home, "keda-manager"))
+}
