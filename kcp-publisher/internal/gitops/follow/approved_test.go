@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,18 @@ func TestApprovalIsValidForOneCommit(t *testing.T) {
 	f.recordApproved("c3", pruning(false))
 	current("c3")
 	check("after a commit without approval", false)
+}
+
+// A commit can be approved days after it was applied, for example because an object's annotation kept the object.
+func TestLaterApprovalOfTheSameCommitHasItsOwnTime(t *testing.T) {
+	f := &Follower{}
+	f.current.Store(&bundle.Source{Commit: "c1"})
+	f.recordApproved("c1", Survey{})
+	f.approved.Load().At = time.Now().Add(-48 * time.Hour)
+	f.recordApproved("c1", pruning(true))
+	if at := f.ApprovedAt("uid-berlin", ""); time.Since(at) > time.Minute {
+		t.Errorf("the removal is approved at %s, want now", at)
+	}
 }
 
 func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
