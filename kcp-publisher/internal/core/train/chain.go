@@ -33,17 +33,30 @@ type waitCondition struct {
 }
 
 // planModule adds the module's status and due promotions to out. If the module does not have a ModuleReleaseMeta, the
-// status keeps the recorded versions. A later call can then detect that a channel was set back to an older version.
+// status keeps the recorded versions and pauses their waiting times. A later call can then detect that a channel was set
+// back to an older version.
 func (c *chain) planModule(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions(), Removed: c.removedVersions()}
 	if c.meta == nil {
-		c.next.Versions = c.previous.Versions
+		c.next.Versions = pausedVersions(c.previous.Versions, c.Now)
 	} else {
 		c.planPositions(out)
 	}
 	if len(c.next.Versions)+len(c.next.Rejected)+len(c.next.Removed) > 0 {
 		out.Status.Modules = append(out.Status.Modules, c.next)
 	}
+}
+
+// pausedVersions returns the versions with a pause of their waiting time. No runtime is known to have a version while
+// its module does not have a ModuleReleaseMeta.
+func pausedVersions(recorded []fleet.TrainVersion, now time.Time) []fleet.TrainVersion {
+	paused := slices.Clone(recorded)
+	for i := range paused {
+		if paused[i].PausedAt == nil {
+			paused[i].PausedAt = new(pauseStart(now))
+		}
+	}
+	return paused
 }
 
 func (c *chain) planPositions(out *Outcome) {

@@ -37,7 +37,7 @@ func (c *chain) measureReadyTime(entry *fleet.TrainVersion, enough bool) {
 	entry.ReadySince, entry.PausedAt = had.ReadySince, had.PausedAt
 	switch {
 	case !enough && entry.PausedAt == nil:
-		entry.PausedAt = &metav1.Time{Time: c.Now.UTC().Truncate(time.Second)}
+		entry.PausedAt = new(pauseStart(c.Now))
 	case enough && entry.PausedAt != nil:
 		start := readyStart(entry)
 		paused := c.Now.Sub(later(start, entry.PausedAt.Time))
@@ -47,6 +47,9 @@ func (c *chain) measureReadyTime(entry *fleet.TrainVersion, enough bool) {
 		}
 	}
 }
+
+// pauseStart returns the start of a pause, rounded down to a full second.
+func pauseStart(now time.Time) metav1.Time { return metav1.NewTime(now.UTC().Truncate(time.Second)) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -136,6 +136,25 @@ func TestReturningChannelStartsItsWaitingTimeAgain(t *testing.T) {
 	}
 }
 
+func TestWaitingTimePausesWithoutAModuleReleaseMeta(t *testing.T) {
+	for name, remove := range map[string]func(*Input){
+		"deleted ModuleReleaseMeta": func(in *Input) { in.Metas = nil },
+		"second ModuleReleaseMeta":  func(in *Input) { in.Metas = append(in.Metas, in.Metas[0]) },
+	} {
+		in := due()
+		in.Policies[0].Status.Modules[0].Versions[1].Since = ago(24 * time.Hour)
+		in.Policies[0].Status = Plan(in)[0].Status
+		remove(&in)
+		in.Policies[0].Status = Plan(in)[0].Status
+		in.Now, in.Metas = monday.Add(7*24*time.Hour), due().Metas
+		out := Plan(in)[0]
+		if got := entry(t, out, "fast"); got.Reason != fleet.WaitTimeNotReached || len(out.Due) > 0 ||
+			got.ReadySince == nil || !got.ReadySince.Time.Equal(monday.Add(6*24*time.Hour)) {
+			t.Errorf("%s: got due promotions %+v and entry %+v, want a pause of seven days", name, out.Due, got)
+		}
+	}
+}
+
 func TestReportsWithoutANewReasonDoNotChangeTheStatus(t *testing.T) {
 	in := due()
 	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(time.Hour)
