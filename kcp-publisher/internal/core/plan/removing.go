@@ -102,9 +102,9 @@ func (a Adoption) newestBundle(next bundle.Predicate, r Runtime) time.Time {
 	return time.UnixMilli(newest)
 }
 
-// records reports whether the last bundle or the Kyma's status contains a module.
+// records reports whether the last bundle or the Kyma's status contains a module. It does not use the runtime's report.
 func (a Adoption) records(module string, r Runtime) bool {
-	if _, granted := r.grantedVersions()[module]; granted || slices.Contains(r.Mandatory, module) {
+	if _, published := r.PublishedVersions[module]; published || slices.Contains(r.Mandatory, module) {
 		return true
 	}
 	return a.LastBundle != nil && a.LastBundle.hasModule(module)

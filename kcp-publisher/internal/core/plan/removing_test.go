@@ -375,7 +375,8 @@ func TestUnrecordedModulesAreCountedSeparately(t *testing.T) {
 	adopted := Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true}
 	found := adopted.Removing(bundle.Predicate{Removals: []string{"invented", "istio", "keda", "warden"}}, Runtime{
 		IsInUse: true, Mandatory: []string{"warden"},
-		RecordedBundle: &RecordedBundle{Versions: map[string]string{"istio": "1.0.0"}},
+		PublishedVersions: map[string]string{"istio": "1.0.0"},
+		RecordedBundle:    &RecordedBundle{Versions: map[string]string{"istio": "1.0.0", "invented": "1.0.0"}},
 	})
 	if want := []string{"invented"}; len(found.Modules) != 4 || !slices.Equal(found.Unrecorded, want) {
 		t.Errorf("got removals %q, unrecorded %q, want four removals, unrecorded %q", found.Modules, found.Unrecorded, want)
