@@ -227,7 +227,7 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 	k.applyReport(p.kyma, p.newest)
 	runtime := p.rules.Runtime(p.kyma, p.newest.Accepted)
 	newest, pushed, err := k.Publisher.Renew(ctx, k.fleet.PublishRecord(p.kyma), runtime)
-	p.facts.Renewed = reconcile.Yes
+	p.facts.Renewed, p.renewed = reconcile.Yes, newest
 	switch {
 	case errors.Is(err, publish.ErrPushNotAllowed):
 		return err // another process now publishes for this runtime
@@ -242,7 +242,6 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 			plan.RuntimeID(p.kyma))
 		return nil
 	}
-	p.renewed = newest
 	if pushed {
 		bundlesPublished.WithLabelValues(string(plan.ReasonRenewalDue)).Inc()
 		if k.Notify != nil {

@@ -147,8 +147,8 @@ func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Run
 }
 
 // Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do
-// not change, so Renew returns an error if agents would refuse one of them now. Otherwise, it returns the runtime's
-// latest bundle, or nil if it found no valid bundle.
+// not change, so Renew returns an error if agents would refuse one of them now. It returns the runtime's latest bundle, or
+// nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.PublishedBundle, pushed bool, err error) {
@@ -169,7 +169,7 @@ func (p *Publisher) Renew(
 		return last, false, nil
 	}
 	if err := p.checkRenewal(ctx, keys.Root, last.State); err != nil {
-		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
+		return last, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
 	}
 	documents, err := p.readDocuments(ctx, runtime.ID, last)
 	if err == nil {

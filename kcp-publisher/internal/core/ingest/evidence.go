@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -39,12 +40,14 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 			proven[module] = removalEvidence(module, given, facts)
 			continue
 		}
-		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given) {
+		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given, now) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
 		// If the runtime failed to apply a version, Wanted is that version, and Version is an older one.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
-			given.State = m.State
+			if given.State = m.State; m.Wanted != "" && m.State == v1beta2.StateReady {
+				given.State = v1beta2.StateProcessing // the older version is ready
+			}
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
 			if m.Wanted == "" {
 				ended := facts.EndedWaves[module] && !given.WaveEnded
@@ -72,16 +75,29 @@ func removalEvidence(module string, given v1beta2.GivenVersion, facts Facts) v1b
 	return given
 }
 
+// minWindowDistance is the shortest time between the starts of two maintenance windows that both delay the deadline of a
+// rollout's wave. Without it, a runtime could repeatedly report that it waits for a window, and never miss the deadline.
+const minWindowDistance = 6 * time.Hour
+
 // isStartDelayed reports whether the runtime was silent or waited for its maintenance window, according to the previous
 // status. The deadline of the rollout's wave then starts later.
-func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
+func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion, now time.Time) bool {
 	if given.Ready {
 		return false
 	}
 	waited := slices.ContainsFunc(before.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.Name == module && m.Maintenance
 	})
-	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
+	return waited && (given.StartedAt == nil || now.Sub(given.StartedAt.Time) >= minWindowDistance) ||
+		wasSilent(before.Conditions)
+}
+
+// wasSilent reports whether the runtime was silent. Refused reports and a wrong clock are not silence. Otherwise, a
+// runtime could use them to delay its deadline forever.
+func wasSilent(conditions []metav1.Condition) bool {
+	reporting := meta.FindStatusCondition(conditions, v1beta2.ConditionReporting)
+	return plan.IsSilent(conditions) ||
+		reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonNeverReported
 }
 
 // checkOutcomes returns the results of a module's checks. An earlier result only counts if the check's definition has

@@ -44,7 +44,7 @@ func TestRolloutVersionIsProvenOnlyByAMatchingReport(t *testing.T) {
 		}, v1beta2.StateError, false},
 		"upgrade failed and the module is ready with the previous version": {func(f *Facts) {
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
-		}, v1beta2.StateReady, false},
+		}, v1beta2.StateProcessing, false},
 		"upgrade waits for a maintenance window": {func(f *Facts) {
 			f.Report.Modules[0].Version, f.Report.Modules[0].Maintenance = "0.9.0", true
 		}, "", false},
@@ -139,6 +139,13 @@ func TestModuleHeldByARolloutStaysReadyWithMessage(t *testing.T) {
 
 // A version was published long before the runtime could install it. The deadline must start only when the runtime could
 // install the version.
+// notReporting returns a status with the condition Reporting=False.
+func notReporting(reason string) v1beta2.KymaStatus {
+	return v1beta2.KymaStatus{Conditions: []metav1.Condition{
+		{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: reason},
+	}}
+}
+
 func TestUpgradeDeadlineStartsWhenTheRuntimeCanUpgrade(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {
@@ -162,15 +169,29 @@ func TestUpgradeDeadlineStartsWhenTheRuntimeCanUpgrade(t *testing.T) {
 				f.Report.Modules[0].Maintenance = true
 			}, published,
 		},
-		"runtime that was silent": {
-			v1beta2.KymaStatus{Conditions: []metav1.Condition{
-				{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse},
-			}}, func(*Facts) {}, noon,
-		},
+		"runtime that was silent":       {notReporting(v1beta2.ReasonSilent), func(*Facts) {}, noon},
+		"runtime that never reported":   {notReporting(v1beta2.ReasonNeverReported), func(*Facts) {}, noon},
+		"runtime with a wrong clock":    {notReporting(v1beta2.ReasonClockBehind), func(*Facts) {}, published},
+		"runtime with a refused report": {notReporting(v1beta2.ReasonReportRefused), func(*Facts) {}, published},
 		"silent runtime that was ready before": {
-			v1beta2.KymaStatus{Conditions: []metav1.Condition{
-				{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse},
-			}}, func(f *Facts) { f.SelectedVersions = was(f.SelectedVersions, true) }, published,
+			notReporting(v1beta2.ReasonSilent),
+			func(f *Facts) { f.SelectedVersions = was(f.SelectedVersions, true) }, published,
+		},
+		"runtime that claims a second window shortly after the first": {
+			v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Maintenance: true}}}, func(f *Facts) {
+				f.Report.Modules[0].State = v1beta2.StateProcessing
+				given := f.SelectedVersions["keda"]
+				given.StartedAt = new(metav1.NewTime(noon.Add(-time.Hour)))
+				f.SelectedVersions["keda"] = given
+			}, noon.Add(-time.Hour),
+		},
+		"runtime in its second window": {
+			v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Maintenance: true}}}, func(f *Facts) {
+				f.Report.Modules[0].State = v1beta2.StateProcessing
+				given := f.SelectedVersions["keda"]
+				given.StartedAt = new(metav1.NewTime(noon.Add(-23 * time.Hour)))
+				f.SelectedVersions["keda"] = given
+			}, noon,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

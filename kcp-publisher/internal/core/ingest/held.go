@@ -20,6 +20,7 @@ func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.
 	if r := after.Runtime; r != nil && r.Published != nil {
 		if facts.Published != nil {
 			recordRenewal(r, before.Runtime, facts)
+			recordEvidence(r, before, facts, now)
 		}
 		if facts.Report != nil {
 			updateModules(&after, before, facts, now)
@@ -31,6 +32,15 @@ func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.
 			false)
 	}
 	return after
+}
+
+// recordEvidence adds the reported results of the versions that rollouts selected, as NextStatus does. Otherwise, a
+// rollout would count the runtime as failed after the deadline. facts.Published must be the bundle in r.
+func recordEvidence(r *v1beta2.RuntimeStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
+	facts.SelectedVersions = r.Published.Given
+	published := *r.Published
+	published.Given = collectEvidence(before, facts, now)
+	r.Published = &published
 }
 
 func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -199,5 +200,41 @@ func TestWorseReportedStatesAreShownIfABundleCannotBeRenewed(t *testing.T) {
 		after.ReadyModules != "1/2" {
 		t.Errorf("got module %+v in state %s with %s ready modules, want Error and 1/2", m, after.State,
 			after.ReadyModules)
+	}
+}
+
+// A rollout counts a runtime as failed if its status does not contain the result of the selected version.
+func TestResultsOfRolloutsAreRecordedDuringACommitHold(t *testing.T) {
+	published := noon.Add(-4 * time.Hour)
+	for name, c := range map[string]struct {
+		waits  bool
+		state  v1beta2.State
+		ready  bool
+		starts time.Time
+	}{
+		"module becomes ready":       {false, v1beta2.StateReady, true, published},
+		"maintenance window opens":   {true, v1beta2.StateProcessing, false, noon.Add(time.Minute)},
+		"module is still processing": {false, v1beta2.StateProcessing, false, published},
+	} {
+		s := healthy().with(func(f *Facts) {
+			reported("keda", v1beta2.StateProcessing, "")(f)
+			if c.waits {
+				f.Report.Modules[0].Maintenance, f.Report.Modules[0].Version = true, "0.9.0"
+			}
+			f.Published.Predicate.KymaGeneration = 4
+			f.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+			f.SelectedVersions = map[string]v1beta2.GivenVersion{
+				"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(published)},
+			}
+		})
+		after := s.held(func(f *Facts) {
+			reported("keda", c.state, "")(f)
+			f.Report.Modules[0].Maintenance, f.Report.Modules[0].Version = false, "1.0.0"
+			f.SelectedVersions = nil
+		})
+		given := after.Runtime.Published.Given["keda"]
+		if given.Ready != c.ready || given.State != c.state || !given.Began().Equal(c.starts) {
+			t.Errorf("%s: got %+v, want ready %v in state %s since %s", name, given, c.ready, c.state, c.starts)
+		}
 	}
 }
