@@ -95,8 +95,8 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that the rollout or one of its predecessors updated. The parameter all lists the existing rollouts. The action
-// fails if one of them is newer and has the same module and channel.
+// Undo rolls back every runtime that the rollout or one of its predecessors updated. The parameter all lists the
+// existing rollouts. The action fails if one of them is newer and has the same module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {

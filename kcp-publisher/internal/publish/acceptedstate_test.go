@@ -124,9 +124,9 @@ func TestModuleOfARevokedReleaseKeyIsOmitted(t *testing.T) {
 		root   trust.Root
 		change func(*bundle.DesiredState)
 	}{
-		"revoked release key":             {after, asIs},
-		"offer with a revoked key":        {after, func(s *bundle.DesiredState) { s.Manifests, s.Offers = nil, s.Manifests }},
-		"leaving module with revoked key": {after, func(s *bundle.DesiredState) { s.Manifests, s.Leaving = nil, s.Manifests }},
+		"revoked release key":      {after, asIs},
+		"offer with a revoked key": {after, func(s *bundle.DesiredState) { s.Manifests, s.Offers = nil, s.Manifests }},
+		"leaving, revoked key":     {after, func(s *bundle.DesiredState) { s.Manifests, s.Leaving = nil, s.Manifests }},
 		"mirrors with release keys": {before, func(s *bundle.DesiredState) {
 			s.Settings.Mirrors = map[string]string{"a.example.org": "b.example.org"}
 		}},

@@ -147,8 +147,8 @@ func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Run
 }
 
 // Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do
-// not change, so Renew returns an error if agents would refuse one of them now. It returns the runtime's latest bundle, or
-// nil if it found no valid bundle.
+// not change, so Renew returns an error if agents would refuse one of them now. It returns the runtime's latest bundle,
+// or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.PublishedBundle, pushed bool, err error) {

@@ -33,8 +33,8 @@ type waitCondition struct {
 }
 
 // planModule adds the module's status and due promotions to out. If the module does not have a ModuleReleaseMeta, the
-// status keeps the recorded versions and pauses their waiting times. A later call can then detect that a channel was set
-// back to an older version.
+// status keeps the recorded versions and pauses their waiting times. A later call can then detect that a channel was
+// set back to an older version.
 func (c *chain) planModule(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions(), Removed: c.removedVersions()}
 	if c.meta == nil {

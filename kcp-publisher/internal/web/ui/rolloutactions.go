@@ -62,7 +62,8 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []pageAction {
 	return possible
 }
 
-// countUndone returns the number of runtimes that a rollout and its predecessors updated and that still have the version.
+// countUndone returns the number of runtimes that a rollout and its predecessors updated. It omits predecessors that
+// were rolled back.
 func countUndone(one *fleet.Rollout, related []v1alpha1.Rollout) int32 {
 	count := one.Status.Updated
 	for i := range related {
