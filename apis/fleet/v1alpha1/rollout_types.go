@@ -47,8 +47,7 @@ const VersionRemoved = "removed"
 // RolloutSpec defines the module version and the waves of a rollout. The waves are copied from the policy when the
 // rollout begins.
 //
-// +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to",message="policy, module, channel, revision, from and to of a rollout do not change"
-// +kubebuilder:validation:XValidation:rule="has(self.predecessors) == has(oldSelf.predecessors) && (!has(self.predecessors) || self.predecessors == oldSelf.predecessors)",message="predecessors of a rollout do not change"
+// +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to && has(self.predecessors) == has(oldSelf.predecessors) && (!has(self.predecessors) || self.predecessors == oldSelf.predecessors)",message="policy, module, channel, revision, from, to and predecessors of a rollout do not change"
 type RolloutSpec struct {
 	// Policy is the name of the RolloutPolicy.
 	Policy string `json:"policy"`

@@ -136,8 +136,8 @@ func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Out
 }
 
 // unblock handles a removal that waits until the default CR is deleted. If the API server cannot call a webhook for
-// the deletion or for an update of the CR, unblock deletes the module's webhooks and policies. If the cause is not a webhook, unblock upgrades
-// the module and corrects drift, because its operator may have to remove finalizers.
+// the deletion or for an update of the CR, unblock deletes the module's webhooks and policies. If the cause is not a
+// webhook, unblock upgrades the module and corrects drift, because its operator may have to remove finalizers.
 func (rm *remover) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome, left remainingObjects,
 ) error {

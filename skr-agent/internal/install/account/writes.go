@@ -60,8 +60,8 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
-// HasUnresponsiveWebhook reports whether the API server could not call a webhook for an update of an object. It dry-runs
-// a patch without changes.
+// HasUnresponsiveWebhook reports whether the API server could not call a webhook for an update of an object. It
+// dry-runs a patch without changes.
 func (a *Account) HasUnresponsiveWebhook(ctx context.Context, r v1beta2.Resource) bool {
 	err := a.Client.Patch(ctx, object.Reference(r), client.RawPatch(types.MergePatchType, []byte("{}")), client.DryRunAll)
 	return apierrors.IsInternalError(err)
