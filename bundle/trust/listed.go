@@ -30,3 +30,16 @@ func (r Root) ListKeys() []ListedKey {
 	}
 	return all
 }
+
+// NewestKey returns the thumbprint of the key that was last added to a role, or "".
+func (r Root) NewestKey(role string) string {
+	listed := r.parsed.Signed.Roles[role]
+	if listed == nil || len(listed.KeyIDs) == 0 {
+		return ""
+	}
+	_, thumbprint, err := roleKey(r.parsed.Signed, listed.KeyIDs[len(listed.KeyIDs)-1])
+	if err != nil {
+		return ""
+	}
+	return thumbprint
+}

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"os"
@@ -202,6 +203,29 @@ func TestNextRootContainsChanges(t *testing.T) {
 	}
 }
 
+func TestAnotherReleaseKeyKeepsTheThreshold(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
+	for i, threshold := range []int{0, 2, 0} {
+		key, err := rsa.GenerateKey(rand.Reader, 2048)
+		w.must(err)
+		der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+		w.must(err)
+		public := filepath.Join(t.TempDir(), "release.pem")
+		w.must(os.WriteFile(public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
+		w.change(w.RootKeyFiles(), func(c *Change) error { return c.Release("kyma-project.io/", public, threshold) })
+		var root struct {
+			Signed struct {
+				Roles map[string]struct{ Threshold int }
+			}
+		}
+		w.must(json.Unmarshal(w.root().Raw, &root))
+		got := root.Signed.Roles[trust.RoleRelease+"kyma-project.io/"].Threshold
+		if want := []int{1, 2, 2}[i]; got != want {
+			t.Errorf("after key %d: got threshold %d, want %d", i+1, got, want)
+		}
+	}
+}
+
 func TestPublisherKeyCanBeInKMS(t *testing.T) {
 	w := newWorld(t, InitOptions{}, "")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -269,6 +293,28 @@ func TestRotateKeepsCurrentKMSKey(t *testing.T) {
 	if err := c.Rotate(thirdKMS, trust.RolePublisher, reference, false); err == nil ||
 		!strings.Contains(err.Error(), "--publisher-key") {
 		t.Errorf("two listed keys, neither in the folder: got error %v", err)
+	}
+}
+
+// During the overlap after the first rotation, the root of trust lists the key in the folder and the KMS key.
+func TestRotateKeepsKMSKeyDuringOverlap(t *testing.T) {
+	w := newWorld(t, InitOptions{}, "")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	current, err := trust.Thumbprint(&key.PublicKey)
+	w.must(err)
+	inKMS := context.WithValue(t.Context(), fake.KmsCtxKey{}, crypto.PrivateKey(key))
+	w.change(w.RootKeyFiles(), func(c *Change) error {
+		return c.Rotate(inKMS, trust.RolePublisher, fake.ReferenceScheme+"publisher", false)
+	})
+	if role, err := w.SigningRole(t.Context(), current); err != nil || role != trust.RolePublisher {
+		t.Errorf("KMS key: got role %q and error %v, want %s", role, err, trust.RolePublisher)
+	}
+	c, err := w.Change(until)
+	w.must(err)
+	if err := c.Rotate(t.Context(), trust.RolePublisher, "", false); err == nil ||
+		!strings.Contains(err.Error(), "--publisher-key") {
+		t.Errorf("next rotation without the current key: got error %v", err)
 	}
 }
 

@@ -76,10 +76,14 @@ func (f Folder) signingKeys(ctx context.Context, root trust.Root) map[string]str
 }
 
 // currentKeys maps each role to the thumbprint of its current signing key. It omits a role whose key cannot be read. It
-// also omits a key that the root of trust does not list, because such a key was replaced by a key outside the folder.
+// also omits a key in the folder that is not the newest key of its role, because such a key was replaced by a key
+// outside the folder.
 func (f Folder) currentKeys(ctx context.Context, root trust.Root) map[string]string {
 	found, listed := f.signingKeys(ctx, root), root.ListKeys()
-	maps.DeleteFunc(found, func(role, thumbprint string) bool { return !isListed(listed, role, thumbprint) })
+	maps.DeleteFunc(found, func(role, thumbprint string) bool {
+		isOutside := role == trust.RolePublisher && f.PublisherKey != ""
+		return !isListed(listed, role, thumbprint) || !isOutside && thumbprint != root.NewestKey(role)
+	})
 	return found
 }
 

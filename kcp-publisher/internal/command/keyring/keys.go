@@ -313,13 +313,20 @@ func newKeysRelease() *cobra.Command {
 			if public == "" {
 				return cli.Usage(errors.New("--public-key is required"))
 			}
+			switch isSet := cmd.Flags().Changed("threshold"); {
+			case isSet && threshold < 1:
+				return cli.Usage(fmt.Errorf("--threshold: %d, must be at least 1", threshold))
+			case !isSet:
+				threshold = 0 // keep the number of an existing prefix
+			}
 			return c.makeChange(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
 		},
 	}
 	cli.AllowEmptyArguments(cmd)
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the public RSA key to add as a release key")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's release keys that must sign each component")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's release keys that must sign each component; "+
+		"without this flag, a prefix with release keys keeps its number")
 	return cmd
 }
 
