@@ -34,8 +34,7 @@ func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bun
 // checkRenewal returns an error if agents would refuse a bundle with the last desired state now, or if the current
 // signature policy does not allow one of its modules.
 func (p *Publisher) checkRenewal(ctx context.Context, root trust.Root, last bundle.DesiredState) error {
-	settings := bundle.DesiredState{Settings: last.Settings}
-	if err := bundle.CheckReleases(root, settings, nil, render.DefaultCR, p.Now()); err != nil {
+	if err := p.checkSettings(root, last.Settings); err != nil {
 		return err
 	}
 	rootDigest := releaseRootDigest(root)
@@ -45,6 +44,12 @@ func (p *Publisher) checkRenewal(ctx context.Context, root trust.Root, last bund
 		}
 	}
 	return nil
+}
+
+// checkSettings returns an error if agents would refuse the settings because of the root's release keys or minimum
+// versions.
+func (p *Publisher) checkSettings(root trust.Root, s bundle.Settings) error {
+	return bundle.CheckReleases(root, bundle.DesiredState{Settings: s}, nil, render.DefaultCR, p.Now())
 }
 
 var errNotReleased = errors.New("the current release keys do not prove this version")

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -158,5 +159,26 @@ func TestBundleWithAModuleBelowItsFloorIsNotRenewed(t *testing.T) {
 	keys.Root.Floors = nil
 	if _, pushed, err := p.Renew(t.Context(), record, runtime); !pushed || err != nil {
 		t.Errorf("without the minimum version: got pushed %v and error %v", pushed, err)
+	}
+}
+
+func TestAgentImageBelowItsFloorIsNotPublished(t *testing.T) {
+	f := newFleet(t)
+	f.root.Floors = map[string]string{bundle.AgentComponent: "1.2.0"}
+	p := f.started()
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := "@sha256:" + strings.Repeat("a", 64)
+	for image, want := range map[string]string{
+		"r.example/a:1.2.0" + sum: "", "r.example/a:1.1.0" + sum: "minimum version", "r.example/a" + sum: "minimum version",
+	} {
+		in := Input{Runtime: runtimeNamed("one"), Catalog: snapshot}
+		in.Request.Settings.Agent = image
+		_, err := p.Publish(t.Context(), &Record{}, in)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("image %s: got error %v, want %q", image, err, want)
+		}
 	}
 }

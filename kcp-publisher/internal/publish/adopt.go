@@ -93,10 +93,12 @@ func readCached(
 	root trust.Root, former []trust.Root,
 ) (stored plan.StoredBundle, fetched bool, err error) {
 	manifest, err := store.Fetch(ctx, repository, bundle.TagDesired)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return plan.StoredBundle{}, true, nil
-	}
-	if err != nil {
+	case refusal.Of(err) != nil: // the publisher replaces a manifest that is too large
+		return plan.StoredBundle{Digest: manifest.Descriptor.Digest}, true, nil
+	case err != nil:
 		return plan.StoredBundle{}, false, err
 	}
 	stored = plan.StoredBundle{Digest: digest.FromBytes(manifest.Bytes)}

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -211,5 +212,23 @@ func TestOutdatedBundleIsNotPushed(t *testing.T) {
 	in.IsCurrent = nil
 	if outcome, err := p.Publish(t.Context(), f.record(p, "one"), in); err != nil || !outcome.IsPushed {
 		t.Errorf("with current decisions: got %+v, %v, want a push", outcome, err)
+	}
+}
+
+func TestOversizedManifestIsReplaced(t *testing.T) {
+	f := newFleet(t)
+	p, runtime := f.started(), runtimeNamed("one")
+	f.publish(p, runtime, "regular")
+	f.puts("one", bundle.NewBlob(ocispec.MediaTypeImageManifest, fmt.Appendf(nil,
+		`{"schemaVersion":2,"mediaType":%q,"annotations":{"a":%q}}`, ocispec.MediaTypeImageManifest,
+		strings.Repeat("a", bundle.MaxManifestBytes))))
+	for name, publisher := range map[string]*Publisher{"same process": p, "restarted": f.started()} {
+		got := f.publish(publisher, runtime, "fast")
+		if !got.IsPushed || f.lying("one") != got.Published.Digest {
+			t.Errorf("%s: got outcome %+v, want a new bundle", name, got)
+		}
+		f.puts("one", bundle.NewBlob(ocispec.MediaTypeImageManifest, fmt.Appendf(nil,
+			`{"schemaVersion":2,"mediaType":%q,"annotations":{"b":%q}}`, ocispec.MediaTypeImageManifest,
+			strings.Repeat("b", bundle.MaxManifestBytes))))
 	}
 }

@@ -169,10 +169,8 @@ func (p *Publisher) checkRequest(runtime plan.Runtime, request resolve.Request) 
 	if err := p.checkFit(p.keys.Load()); err != nil {
 		return fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
-	if s := request.Settings; p.Root().HasReleaseKeys() && (len(s.Mirrors) > 0 || s.Agent != "") {
-		return fmt.Errorf(
-			"publish to runtime %s: the root of trust has release keys, so agents refuse mirrors and agent images "+
-				"from the publisher", runtime.ID)
+	if err := p.checkSettings(p.Root(), request.Settings); err != nil {
+		return fmt.Errorf("publish to runtime %s: agents would refuse %w", runtime.ID, err)
 	}
 	return nil
 }
