@@ -167,8 +167,8 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 }
 
 // Release adds a release key for components whose names start with a prefix. The parameter public is the path of the
-// public key's file. threshold is the number of the prefix's keys that must sign each component. If it is 0, an existing
-// prefix keeps its number, and a new one gets 1.
+// public key's file. threshold is the number of the prefix's keys that must sign each component. If it is 0, an
+// existing prefix keeps its number, and a new one gets 1.
 func (c *Change) Release(prefix, public string, threshold int) error {
 	data, err := os.ReadFile(public)
 	if err != nil {
