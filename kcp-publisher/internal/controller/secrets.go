@@ -90,14 +90,22 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 }
 
 // addSecrets adds the Secrets for the runtime's next bundle to r. If the publisher refused the runtime's latest report,
-// it does not add Secrets. problem is the reason why some Secrets cannot be published.
+// it does not add Secrets. problem is the reason why some Secrets cannot be published. If the Kyma is being deleted,
+// addSecrets ignores errors, so that the deletion does not wait.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
 	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil ||
-		newest.Accepted.Runtime != r.ID || r.Key == nil || r.IsDeleting {
+		newest.Accepted.Runtime != r.ID || r.Key == nil {
 		return nil, nil
 	}
+	if problem, err = k.readSecrets(ctx, kyma, r); err != nil && r.IsDeleting {
+		return nil, nil
+	}
+	return problem, err
+}
+
+func (k *Kymas) readSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime) (problem, err error) {
 	var there corev1.SecretList
 	if k.secrets != nil {
 		if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace),
@@ -114,7 +122,8 @@ func (k *Kymas) addSecrets(
 	problem = errors.Join(pullProblem, problem)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
 	r.Secrets = &plan.RuntimeSecrets{
-		Recipient: status.Key.Recipient, Published: all, KnownNames: status.Secrets, IsPartial: k.secrets == nil,
+		Recipient: status.Key.Recipient, Published: all, KnownNames: status.Secrets,
+		RecordedNames: status.Secrets, IsPartial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
 		// a Secret that is invalid or could not be read must not be removed from the runtime

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -110,13 +111,50 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 		"runtime that is not enrolled": {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"},
 		},
-		"runtime whose Kyma is deleted": {
-			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, IsDeleting: true},
-		},
 	} {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
 			t.Errorf("%s: got problem %v, error %v, Secrets %+v, want none", name, problem, err, c.runtime.Secrets)
+		}
+	}
+}
+
+// secretLister lists one Secret, or returns an error.
+type secretLister struct {
+	client.Reader
+	secret *corev1.Secret
+}
+
+func (l secretLister) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if l.secret == nil {
+		return errors.New("forbidden")
+	}
+	list.(*corev1.SecretList).Items = []corev1.Secret{*l.secret}
+	return nil
+}
+
+// The deletion of a Kyma can wait for an operator's approval. Until then, its Secrets are updated.
+func TestSecretsOfADeletedKymaAreRead(t *testing.T) {
+	accepted := &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}
+	for name, c := range map[string]struct {
+		lister secretLister
+		names  []string
+	}{
+		"readable": {
+			secretLister{secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "s", Name: "login", UID: "1"}}},
+			[]string{"kyma-system/former", "kyma-system/login"},
+		},
+		"unreadable": {secretLister{}, nil},
+	} {
+		kyma, r := kymaOf("one"), plan.Runtime{ID: "one", Key: ed25519.PublicKey("any"), IsDeleting: true}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/former"}}
+		problem, err := (&Kymas{secrets: c.lister}).addSecrets(t.Context(), kyma, &r, fleetstate.Report{Accepted: accepted})
+		var names []string
+		if r.Secrets != nil {
+			names = r.Secrets.RecordedNames
+		}
+		if problem != nil || err != nil || !slices.Equal(names, c.names) {
+			t.Errorf("%s: got names %v, problem %v, error %v, want names %v", name, names, problem, err, c.names)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 
 // sealSecrets returns the encrypted Secrets for the next bundle. A module's Secret stays in the bundle until the
 // module has been removed from the runtime, because the module may need the Secret for its cleanup. If the Secrets
-// have not changed, sealSecrets returns the last bundle's Secrets. removals lists the Secrets that the result
-// removes. It is nil if the result does not contain the current Secrets.
+// have not changed, sealSecrets returns the last bundle's Secrets. If the Kyma is being deleted, the result lists only
+// the names of all Secrets in the runtime, which the agent deletes after the last module. removals lists the Secrets
+// that the result removes. It is nil if the result does not contain the current Secrets.
 func sealSecrets(
 	r plan.Runtime, last *plan.PublishedBundle, requested []string,
 ) (sealed *bundle.Sealed, removals []string, err error) {
@@ -20,8 +21,14 @@ func sealSecrets(
 	if last != nil {
 		before = last.Predicate.Sealed
 	}
-	if r.Secrets == nil || r.IsDeleting {
+	if r.Secrets == nil {
 		return before, nil, nil
+	}
+	if r.IsDeleting {
+		return sealNames(r, before), nil, nil
+	}
+	if before != nil && before.Recipient != r.Secrets.Recipient {
+		before = nil // the agent cannot decrypt Secrets for its former key
 	}
 	next := bundle.Secrets{}
 	kept := map[string]bool{}
@@ -55,6 +62,21 @@ func sealSecrets(
 		return before, nil, wrapSealError(err)
 	}
 	return sealed, next.Removals, wrapSealError(tooMuch)
+}
+
+// sealNames returns the names of all Secrets in the runtime of a deleted Kyma, encrypted, or before if there are none or
+// they cannot be encrypted.
+func sealNames(r plan.Runtime, before *bundle.Sealed) *bundle.Sealed {
+	all, _ := bundle.Secrets{Removals: r.Secrets.RecordedNames}.SelectFitting(r.ID)
+	if len(all.Removals) == 0 || r.Secrets.Recipient == "" ||
+		before != nil && before.Revision == all.RevisionFor(r.Secrets.Recipient) {
+		return before
+	}
+	sealed, err := all.Seal(r.ID, r.Secrets.Recipient)
+	if err != nil {
+		return before
+	}
+	return sealed
 }
 
 func wrapSealError(err error) error {

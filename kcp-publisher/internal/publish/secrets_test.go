@@ -79,8 +79,12 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		"all Secrets deleted, none recorded": {published(keda), &plan.RuntimeSecrets{Recipient: to}, nil, nil, nil, ""},
 		"Secrets that were not read":         {published(keda), nil, nil, nil, nil, ""},
 		"Kyma is being deleted": {
-			published(keda), &plan.RuntimeSecrets{Recipient: to, KnownNames: []string{"kyma-system/login"}},
-			func(r *plan.Runtime) { r.IsDeleting = true }, nil, nil, "",
+			published(keda), &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{keda},
+				RecordedNames: []string{"kyma-system/login", "kyma-system/huge"}},
+			func(r *plan.Runtime) { r.IsDeleting = true }, []string{}, []string{"kyma-system/login", "kyma-system/huge"}, "",
+		},
+		"Kyma without recorded Secrets is being deleted": {
+			published(keda), &plan.RuntimeSecrets{Recipient: to}, func(r *plan.Runtime) { r.IsDeleting = true }, nil, nil, "",
 		},
 		"agent without a recipient": {
 			nil, &plan.RuntimeSecrets{Published: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
@@ -139,5 +143,25 @@ func TestAgentWithoutRecipientGetsBundleWithoutSecrets(t *testing.T) {
 			(err != nil) != c.trouble {
 			t.Errorf("%s: got %+v, %v, want no Secrets and error %t", name, sealed, err, c.trouble)
 		}
+	}
+}
+
+func TestSecretsForTheAgentsFormerKeyAreDropped(t *testing.T) {
+	former, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := (bundle.Secrets{Removals: []string{"kyma-system/login"}}).Seal("one", former.Recipient().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &plan.PublishedBundle{Predicate: bundle.Predicate{Sealed: sealed}}
+	r := plan.Runtime{ID: "one", Secrets: &plan.RuntimeSecrets{Recipient: identity.Recipient().String()}}
+	if got, _, err := sealSecrets(r, last, nil); got != nil || err != nil {
+		t.Errorf("got %+v and error %v, want no Secrets", got, err)
 	}
 }

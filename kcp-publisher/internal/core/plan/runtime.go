@@ -86,8 +86,10 @@ type RuntimeSecrets struct {
 	Recipient string
 	// Published contains the Secrets to publish to the runtime.
 	Published []bundle.RuntimeSecret
-	// KnownNames lists the names of all Secrets that may exist in the runtime.
+	// KnownNames lists the names of the Secrets that may exist in the runtime and that the next bundle can remove.
 	KnownNames []string
+	// RecordedNames lists the names of all Secrets that may exist in the runtime. The deletion of the Kyma removes them.
+	RecordedNames []string
 	// IsPartial is true if the publisher could not read some Secrets. In this case, the runtime keeps its copies of
 	// these Secrets.
 	IsPartial bool
