@@ -142,14 +142,15 @@ type Agent struct {
 
 // Keys of Agent.logged. Each key is a subject of log lines.
 const (
-	loggedOutage      = "registry"
-	loggedRound       = "round"
-	loggedTrouble     = "trouble"
-	loggedDecided     = "decided"
-	loggedCertificate = "certificate"
-	loggedUnenrolled  = "enrolled"
-	loggedNotSaved    = "saved"
-	loggedBootstrap   = "bootstrap"
+	loggedOutage       = "registry"
+	loggedRound        = "round"
+	loggedTrouble      = "trouble"
+	loggedDecided      = "decided"
+	loggedCertificate  = "certificate"
+	loggedUnenrolled   = "enrolled"
+	loggedNotSaved     = "saved"
+	loggedUnreadReport = "unread-report"
+	loggedBootstrap    = "bootstrap"
 )
 
 func newAgent(options Options) *Agent {

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
 // sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
@@ -68,9 +69,15 @@ func withoutCheckValues(r bundle.Report) bundle.Report {
 	return r
 }
 
-// saveReported stores the sequence of the last sent report in the cluster, because the registry can lose the report.
+// saveReported stores the sequence and the sender of the last sent report in the cluster, because the registry can lose
+// the report. While the agent must not accept bundles, it stores pull.UnconfirmedReporter as the sender, so that the
+// next process does not accept bundles either.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
-	err := a.Puller.SaveReported(ctx, a.sequence, a.Instance)
+	reporter := a.Instance
+	if a.twinDetector.holdsBundles() {
+		reporter = pull.UnconfirmedReporter
+	}
+	err := a.Puller.SaveReported(ctx, a.sequence, reporter)
 	if err == nil {
 		a.logged.Update(loggedNotSaved, "")
 		return
@@ -101,25 +108,44 @@ func (a *Agent) resumeSequence(ctx context.Context, log logr.Logger) {
 		return // hasResumed stays false, so the next report reads the sequence again
 	}
 	a.sequence = max(a.sequence, saved)
+	last, err := a.readLastReport(ctx)
+	if err != nil {
+		a.twinDetector.recordUnreadStart(a.Puller.LastReporter())
+		if a.logged.Update(loggedUnreadReport, "unread") {
+			log.Error(err, "failed to read the newest report, accepting no newer bundles if this agent reported before")
+		}
+		return // hasResumed stays false, so the next report reads the sequence again
+	}
+	a.sequence = max(a.sequence, last.Sequence)
+	a.twinDetector.recordStart(last, a.Puller.LastReporter(), saved)
+	a.hasResumed = true
+	a.logged.Update(loggedUnreadReport, "")
+	if a.twinDetector.foundUnknownReporter {
+		log.Info("another agent may have this agent's key, accepting no newer bundles until three polls confirm this agent")
+	}
+}
+
+// readLastReport returns the newest report in the registry that was signed with this agent's key, or zero.
+func (a *Agent) readLastReport(ctx context.Context) (last bundle.AcceptedReport, err error) {
 	key, err := a.Signer.PublicKey()
 	if err != nil {
-		return
+		return last, err
 	}
 	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
-		return // hasResumed stays false, so the next report reads the sequence again
+		return last, err
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
-	if err == nil {
-		if last, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key}); err == nil {
-			a.sequence = max(a.sequence, last.Sequence)
-			a.twinDetector.recordStart(last, a.Puller.LastReporter(), saved)
-		}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return last, nil
+	case err != nil:
+		return last, err
 	}
-	a.hasResumed = err == nil || errors.Is(err, store.ErrNotFound)
-	if a.twinDetector.foundUnknownReporter {
-		log.Info("found a report from another agent with this agent's key, accepting no newer bundles for three polls")
+	if verified, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key}); err == nil {
+		last = verified
 	}
+	return last, nil
 }
 
 func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {

@@ -6,6 +6,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
 // confirmingPolls is the number of polls that must find the agent's own report in the registry. After these polls, the
@@ -27,8 +28,9 @@ type twinDetector struct {
 	confirmations int
 	confirmedAt   time.Time
 	// foundUnknownReporter is true if, at the start of this agent, the newest report in the registry came from an agent
-	// that is unknown in this cluster. This agent accepts no newer bundle until it is confirmed, because a copy of the
-	// cluster may have removed modules while this cluster's agents were down.
+	// that is unknown in this cluster. It is also true if that report could not be read, or if the previous process of
+	// this agent stopped before it was confirmed. This agent accepts no newer bundle until it is confirmed, because a
+	// copy of the cluster may have removed modules while this cluster's agents were down.
 	foundUnknownReporter bool
 	// twin is the second agent's instance ID. It stays set until the agent restarts. Until then, the agent accepts no
 	// newer bundle, which could be for the other cluster.
@@ -43,12 +45,23 @@ func (t *twinDetector) holdsBundles() bool {
 	return t.twin != "" || t.foundUnknownReporter && !t.isConfirmed()
 }
 
-// recordStart examines the newest report in the registry before this agent sends its first report. reporter and
-// sequence are the sender and the sequence of the last report from this cluster. reporter is empty if the sender is
-// unknown.
+// recordStart examines the newest report in the registry before this agent sends its first report. last is zero if the
+// registry has no report with this agent's key. reporter and sequence are the saved sender and sequence of the last
+// report from this cluster. reporter is empty if the sender is unknown.
 func (t *twinDetector) recordStart(last bundle.AcceptedReport, reporter string, sequence int64) {
-	t.foundUnknownReporter = reporter != "" && last.Instance != "" && last.Instance != reporter &&
-		last.Sequence > sequence
+	if t.ownReport != "" {
+		return // this agent may have replaced the report of an unknown agent
+	}
+	t.foundUnknownReporter = reporter == pull.UnconfirmedReporter ||
+		reporter != "" && last.Instance != "" && last.Instance != reporter && last.Sequence > sequence
+}
+
+// recordUnreadStart records that the newest report could not be read before this agent sends its first report. An agent
+// that never reported has no copies.
+func (t *twinDetector) recordUnreadStart(reporter string) {
+	if t.ownReport == "" {
+		t.foundUnknownReporter = reporter != ""
+	}
 }
 
 func (t *twinDetector) recordReport(d digest.Digest, now time.Time) {

@@ -89,6 +89,8 @@ func TestAgentAcceptsNoBundlesAfterReportFromUnknownAgent(t *testing.T) {
 		"older report in a restored registry": {"copy", "before", 4, false},
 		"report of an older agent version":    {"", "before", 9, false},
 		"state of an older agent version":     {"copy", "", 9, false},
+		"restart before the confirmation":     {"before", pull.UnconfirmedReporter, saved, true},
+		"restart, and the report was lost":    {"", pull.UnconfirmedReporter, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, now := twinDetector{}, trusttest.Now
@@ -104,6 +106,22 @@ func TestAgentAcceptsNoBundlesAfterReportFromUnknownAgent(t *testing.T) {
 			require.False(t, found.holdsBundles(), "a confirmed agent must accept bundles")
 		})
 	}
+}
+
+// Another agent's report can be in the registry if this agent cannot read it.
+func TestAgentAcceptsNoBundlesAfterUnreadReport(t *testing.T) {
+	for reporter, holds := range map[string]bool{"": false, "before": true, pull.UnconfirmedReporter: true} {
+		found := twinDetector{}
+		found.recordUnreadStart(reporter)
+		require.Equal(t, holds, found.holdsBundles(), reporter)
+		found.recordReport(digest.FromString("own"), trusttest.Now)
+		found.recordStart(bundle.AcceptedReport{Report: bundle.Report{Instance: "own", Sequence: 9}}, reporter, 5)
+		require.Equal(t, holds, found.holdsBundles(), reporter)
+	}
+	found := twinDetector{}
+	found.recordUnreadStart("before")
+	found.recordStart(bundle.AcceptedReport{Report: bundle.Report{Instance: "before", Sequence: 9}}, "before", 5)
+	require.False(t, found.holdsBundles(), "the report could be read before the first own report")
 }
 
 // One of the two agents uses sequence numbers that are ahead of the clock, for example because it has skipped reserved

@@ -41,8 +41,11 @@ func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	return p.reportedSequence, client.IgnoreNotFound(err)
 }
 
-// LastReporter returns the saved instance ID of the agent that sent the last report from this cluster, or "" if it is
-// unknown.
+// UnconfirmedReporter is the saved sender of a report while the agent does not know whether another agent has its key.
+const UnconfirmedReporter = "unconfirmed"
+
+// LastReporter returns the saved instance ID of the agent that sent the last report from this cluster, or
+// UnconfirmedReporter. It returns "" if the sender is unknown.
 func (p *Puller) LastReporter() string { return p.reporter }
 
 // readSecret returns the Secret with the saved state.
