@@ -44,7 +44,7 @@ var messagesRead = map[string][]string{
 		"kcp-publisher/internal/core/permission/policy.go installedRevision",
 		"skr-agent/internal/objects/denials.go DenierOf",
 		"skr-agent/internal/objects/denials.go IsDenied",
-		"skr-agent/internal/objects/denials.go isIntercepted",
+		"skr-agent/internal/objects/denials.go IsIntercepted",
 	},
 	"server-side apply has no typed error for a value of a wrong type": {
 		"skr-agent/internal/install/account/errors.go IsMistake",

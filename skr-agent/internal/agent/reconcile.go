@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,6 +177,9 @@ func (a *Agent) endRound(ctx context.Context, p *roundRun, state round.State) (d
 		p.log.Info("completed a round after failures")
 	case err != nil && a.logged.Update(loggedRound, err.Error()):
 		p.log.Error(err, "failed to complete a round, retrying")
+	}
+	if state == round.Fetching && !slices.ContainsFunc(p.errs, canBeAgentFault) {
+		a.trial.registryFailure.Store(true) // the round sends no report, so it cannot prove a new image
 	}
 	a.memory, delay = round.Finish(p.facts, state, jitter.JitteredIntervalDuration(a.pollInterval()), a.Now())
 	return delay

@@ -50,9 +50,9 @@ func withRefused(contentErrors map[string]error, failures []objects.Failure) map
 }
 
 // canBeAgentFault reports whether the agent's image could have caused an error. It returns false for errors with other
-// causes: the runtime's policies, webhooks and quotas.
+// causes: the runtime's policies, webhooks and quotas. A webhook can deny a request or not respond.
 func canBeAgentFault(err error) bool {
-	return err != nil && !errors.Is(err, guard.ErrExposed) && !objects.IsDenied(err)
+	return err != nil && !errors.Is(err, guard.ErrExposed) && !objects.IsDenied(err) && !objects.IsIntercepted(err)
 }
 
 // summarizeTrouble summarizes errors for the report. It returns nil if nothing failed. A bundle that cannot be

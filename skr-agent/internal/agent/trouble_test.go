@@ -7,12 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/round"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
@@ -75,6 +78,8 @@ func TestTenantPolicyDenialDoesNotFailTheAgentImage(t *testing.T) {
 		require.Equal(t, want, canBeAgentFault(errors.New(text)), text)
 	}
 	require.False(t, canBeAgentFault(fmt.Errorf("%w: a label", guard.ErrExposed)))
+	unresponsive := apierrors.NewInternalError(errors.New(`failed calling webhook "x": connection refused`))
+	require.False(t, canBeAgentFault(fmt.Errorf("apply Manifest a: %w", unresponsive)))
 }
 
 func TestOnlyOwnAndRegistryFailuresEndATrial(t *testing.T) {
@@ -83,8 +88,11 @@ func TestOnlyOwnAndRegistryFailuresEndATrial(t *testing.T) {
 		change        func(*Agent, *roundRun)
 		own, registry bool
 	}{
-		"no failure":               {func(*Agent, *roundRun) {}, false, false},
-		"round failed":             {func(_ *Agent, p *roundRun) { p.errs = []error{errors.New("timeout")} }, true, false},
+		"no failure":   {func(*Agent, *roundRun) {}, false, false},
+		"round failed": {func(_ *Agent, p *roundRun) { p.errs = []error{errors.New("timeout")} }, true, false},
+		"policy denies a step of the round": {
+			func(_ *Agent, p *roundRun) { p.errs = []error{errors.New("policy 'x' denied request: no")} }, false, false,
+		},
 		"quota refuses the bundle": {func(a *Agent, _ *roundRun) { a.pollFailed, a.storeErr = true, denied }, false, false},
 		"bundle cannot be stored": {
 			func(a *Agent, _ *roundRun) { a.pollFailed, a.storeErr = true, pull.ErrNotStored }, true, false,
@@ -110,6 +118,16 @@ func TestOnlyOwnAndRegistryFailuresEndATrial(t *testing.T) {
 			require.Equal(t, c.own, a.trial.ownFailure.Load())
 			require.Equal(t, c.registry, a.trial.registryFailure.Load())
 		})
+	}
+}
+
+// The deadline of a new image can end while its first bundle is fetched over a slow link.
+func TestSlowFetchDoesNotFailTheAgentImage(t *testing.T) {
+	for state, want := range map[round.State]bool{round.Fetching: true, round.Applied: false} {
+		a := newAgent(Options{Now: time.Now, Puller: pull.New(pull.Options{Now: time.Now})})
+		a.endRound(t.Context(), &roundRun{log: logr.Discard()}, state)
+		require.Equal(t, want, a.trial.registryFailure.Load(), state)
+		require.False(t, a.trial.ownFailure.Load(), state)
 	}
 }
 

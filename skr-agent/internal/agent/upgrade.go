@@ -36,7 +36,7 @@ func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 // recordTrial records the round's failures that count against the agent's image. It returns the time since the last of
 // these failures, which is 0 before the first report.
 func (a *Agent) recordTrial(p *roundRun) time.Duration {
-	isOwn := len(p.errs) > 0 || canBeAgentFault(a.storeErr) ||
+	isOwn := slices.ContainsFunc(p.errs, canBeAgentFault) || canBeAgentFault(a.storeErr) ||
 		slices.ContainsFunc(p.written.Failures, func(f objects.Failure) bool { return canBeAgentFault(f.Err) })
 	if isOwn {
 		a.trial.ownFailure.Store(true)
@@ -59,8 +59,10 @@ func (a *Agent) recordTrial(p *roundRun) time.Duration {
 
 // trialFailures records failures since the process started. They decide whether the agent's new image is rolled back.
 type trialFailures struct {
-	ownFailure      atomic.Bool // the agent failed, and the image on trial can be the cause
-	registryFailure atomic.Bool // the registry returned no acceptable bundle, or did not accept a report
+	ownFailure atomic.Bool // the agent failed, and the image on trial can be the cause
+	// registryFailure is true if the registry returned no acceptable bundle, responded too slowly to fetch all content,
+	// or did not accept a report.
+	registryFailure atomic.Bool
 }
 
 // targetImage returns the agent's image in the last accepted bundle. It returns an empty Target if the bundle must not

@@ -152,7 +152,7 @@ func applyCRDOver(
 		// Take over the fields that lifecycle-manager owns. Otherwise, the API server would keep lifecycle-manager's
 		// fields that are not in the agent's CRD.
 		err := takeover.TakeFields(ctx, uncached, live, fieldOwner)
-		if err != nil && !isIntercepted(err) {
+		if err != nil && !IsIntercepted(err) {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func applyObject(
 	applied := object.DeepCopy()
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(fieldOwner), client.ForceOwnership)
-	if isIntercepted(err) && objectExists(ctx, uncached, object) {
+	if IsIntercepted(err) && objectExists(ctx, uncached, object) {
 		// Continue, because the agent must run to be able to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())

@@ -7,8 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// isIntercepted reports whether an admission webhook denied a request or did not respond.
-func isIntercepted(err error) bool {
+// IsIntercepted reports whether an admission webhook denied a request or did not respond.
+func IsIntercepted(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "webhook") &&
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
