@@ -200,4 +200,12 @@ func TestReportContentExcludesMeasurements(t *testing.T) {
 	require.Equal(t, first.content(), report(v1beta2.CheckPassed, "0.3", 4).content())
 	require.NotEqual(t, first.content(), report(v1beta2.CheckFailed, "0.2", 3).content())
 	require.Equal(t, int32(3), first.Modules[0].Checks[0].Passes, "the report itself is unchanged")
+
+	measured := func(unknowns int32, message string) Report {
+		r := report(v1beta2.CheckInconclusive, "", 0)
+		r.Modules[0].Checks[0].Unknowns, r.Modules[0].Checks[0].Message = unknowns, message
+		return r
+	}
+	require.NotEqual(t, measured(0, "").content(), measured(1, "no data").content(), "first problem")
+	require.Equal(t, measured(1, "no data").content(), measured(2, "timeout").content(), "next problem")
 }

@@ -160,6 +160,21 @@ type ReportedCheck struct {
 	Unknowns int32 `json:"unknowns,omitempty"`
 }
 
+// HasProblem reports whether the check is Inconclusive and had a failed or unknown measurement.
+func (c ReportedCheck) HasProblem() bool {
+	return c.Result == v1beta2.CheckInconclusive && (c.Failures > 0 || c.Unknowns > 0)
+}
+
+// WithoutValues reduces the check to its name and result. If the check has a problem, Unknowns is 1. Agents send a
+// report early, and publishers evaluate it, only for changes to these fields.
+func (c ReportedCheck) WithoutValues() ReportedCheck {
+	lasting := ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: c.Name, Result: c.Result}}
+	if c.HasProblem() {
+		lasting.Unknowns = 1
+	}
+	return lasting
+}
+
 // ReportedTrouble describes objects that an agent could not write.
 type ReportedTrouble struct {
 	// Reason is the reason for the condition Synced on the Kyma.
@@ -196,7 +211,7 @@ func (r Report) content() digest.Digest {
 	for i := range r.Modules {
 		checks := slices.Clone(r.Modules[i].Checks)
 		for n, c := range checks {
-			checks[n] = ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: c.Name, Result: c.Result}}
+			checks[n] = c.WithoutValues()
 		}
 		r.Modules[i].Checks = checks
 	}

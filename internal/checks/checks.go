@@ -68,6 +68,8 @@ type State struct {
 	Message  string `json:"message,omitempty"`
 	// Measured is the last measurement's time.
 	Measured time.Time `json:"measured,omitzero"`
+	// Since is the time at which the check was defined, if the module was ready before.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Record contains the states of all checks for one module version. The agent stores it to survive restarts.
@@ -134,11 +136,6 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	return s
 }
 
-// HasProblem reports whether a check is Inconclusive and had a failed or unknown measurement.
-func HasProblem(r bundle.ReportedCheck) bool {
-	return r.Result == v1beta2.CheckInconclusive && (r.Failures > 0 || r.Unknowns > 0)
-}
-
 func increment(count int32) int32 {
 	if count == math.MaxInt32 {
 		return count
@@ -148,8 +145,9 @@ func increment(count int32) int32 {
 
 // NextMeasurement returns when the next measurement is due. It returns false if the check needs no further measurement.
 //
-// Measurements end when the duration checkFor has passed since the time ready. An Inconclusive check continues for up
-// to bundle.MaxCheckFor, because the rollout waits for its result.
+// Measurements end when the duration checkFor has passed since the time ready or, for a check that was defined later,
+// since State.Since. An Inconclusive check continues for up to bundle.MaxCheckFor, because the rollout waits for its
+// result.
 func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
@@ -161,6 +159,9 @@ func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Durat
 	due := s.Measured.Truncate(roundingUnit(interval)).Add(interval)
 	if s.Result != v1beta2.CheckPassed {
 		checkFor = bundle.MaxCheckFor
+	}
+	if s.Since.After(ready) {
+		ready = s.Since
 	}
 	return due, !due.After(ready.Add(checkFor))
 }
@@ -269,17 +270,11 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// WithoutValues reduces each check to its name and result. For an Inconclusive check with a problem, Unknowns is 1. The
-// agent sends a report early only for changes to this reduced list.
+// WithoutValues returns the checks without their values: see bundle.ReportedCheck.WithoutValues.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {
-		lasting[i] = bundle.ReportedCheck{
-			CheckOutcome: v1beta2.CheckOutcome{Name: reported[i].Name, Result: reported[i].Result},
-		}
-		if HasProblem(reported[i]) {
-			lasting[i].Unknowns = 1
-		}
+		lasting[i] = reported[i].WithoutValues()
 	}
 	return lasting
 }

@@ -269,3 +269,25 @@ func TestViewRoleIsEnoughForChecks(t *testing.T) {
 		}, 20*time.Second, 100*time.Millisecond)
 	}
 }
+
+// Pods of the old version can still respond after the upgrade.
+func TestUpgradeDropsTheAddressesOfTheOldVersion(t *testing.T) {
+	w := newWorld(t)
+	responds := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"version":"`+text+`"}`) }
+	}
+	app, next := w.serve(responds("old")), w.serve(responds("new"))
+	check := fleet.Check{Name: "check", HTTP: &fleet.HTTPCheck{Service: app, Expression: "body.version == 'old'"}}
+	require.NotEmpty(t, w.MeasureBefore(t.Context(), checks.Define([]fleet.Check{check}, nil, "")[0]))
+
+	slice := func(name string) *discoveryv1.EndpointSlice {
+		one := &discoveryv1.EndpointSlice{}
+		require.NoError(t, w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, one))
+		return one
+	}
+	moved := slice(app.Name)
+	moved.Endpoints, moved.Ports = slice(next.Name).Endpoints, slice(next.Name).Ports
+	require.NoError(t, w.Update(t.Context(), moved))
+	check.HTTP.Expression = "body.version == 'new'"
+	require.Equal(t, checks.Success, w.measure(check).Verdict)
+}

@@ -179,6 +179,9 @@ func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string 
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout.Duration)
 	defer cancel()
 	if d.HTTP != nil {
+		// The upgrade replaces the Pods, but a Pod of the old version can still respond for some time.
+		defer p.transport.CloseIdleConnections()
+		defer p.dropAddresses(d.HTTP.Service)
 		m, err := p.http(ctx, *d.HTTP)
 		if err != nil || m.Verdict != checks.Success {
 			return ""

@@ -77,7 +77,7 @@ func (p *proving) measureBeforeUpgrade(
 	for _, t := range p.checkTargets(ctx, b, installed) {
 		_, isHeld := held[t.Module]
 		switch {
-		case isHeld || contentErrors[t.Module] != nil || t.Installed:
+		case isHeld || contentErrors[t.Module] != nil || t.Installed || hasBegun(t, installed):
 		case isInstalled(t.Module, installed):
 			upgrades = append(upgrades, t)
 		default:
@@ -90,6 +90,15 @@ func (p *proving) measureBeforeUpgrade(
 	p.runner.RecordInstallations(installations)
 	p.runner.MeasureBefore(ctx, upgrades)
 	p.saveChecks(ctx, log)
+}
+
+// hasBegun reports whether the agent has started to apply the target's version. A value that is measured now is not from
+// before the upgrade.
+func hasBegun(t prove.Target, installed []v1beta2.Manifest) bool {
+	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool {
+		applied := record.ReadUnverified(&m).Applied
+		return m.Module() == t.Module && m.Spec.Version == t.Version && applied != nil && applied.InProgress != ""
+	})
 }
 
 func isInstalled(module string, installed []v1beta2.Manifest) bool {

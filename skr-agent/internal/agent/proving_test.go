@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func readyManifest(version string) v1beta2.Manifest {
@@ -134,6 +135,10 @@ func TestCheckTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 
 func TestPreUpgradeValuesAreMeasuredOnlyForUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
+	begun := readyManifest("1.0.0")
+	require.NoError(t, record.Store{}.Set(&begun, record.Record{
+		Applied: &record.AppliedVersion{Version: "0.9.0", InProgress: "sha256:of-1.0.0"},
+	}))
 	for name, c := range map[string]struct {
 		installed []v1beta2.Manifest
 		unstaged  map[string]error
@@ -143,6 +148,7 @@ func TestPreUpgradeValuesAreMeasuredOnlyForUpgrades(t *testing.T) {
 		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, nil, 1, []bool{true}},
 		"first installation":         {nil, nil, 0, []bool{false}},
 		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, nil, 0, nil},
+		"upgrade that has begun":     {[]v1beta2.Manifest{begun}, nil, 0, nil},
 		"upgrade with missing content": {
 			[]v1beta2.Manifest{readyManifest("0.9.0")}, map[string]error{"keda": contentstore.ErrMissing}, 0, nil,
 		},

@@ -119,6 +119,7 @@ func (r *Runner) Set(targets []Target) {
 			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version, Upgrade: true}}
 		}
 		m.target, m.States = t, checks.Continue(t.Definitions, m.States)
+		m.recordDefined(r.Now().UTC())
 		if t.Ready && m.Ready.IsZero() {
 			m.Ready = r.Now().UTC()
 		}
@@ -126,6 +127,16 @@ func (r *Runner) Set(targets []Target) {
 	}
 	r.modules = next
 	r.wakeUp()
+}
+
+// recordDefined sets the time of checks that were added or edited after the module became ready. Otherwise, their time
+// could already have ended.
+func (m *module) recordDefined(now time.Time) {
+	for i := range m.States {
+		if s := &m.States[i]; !m.Ready.IsZero() && s.Measured.IsZero() && s.Since.IsZero() {
+			s.Since = now
+		}
+	}
 }
 
 // RecordInstallations records modules before their first installation. Their checks have no value before an upgrade.

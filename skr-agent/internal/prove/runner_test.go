@@ -91,6 +91,23 @@ func TestChecksRunFromReadinessToTheirTimeLimit(t *testing.T) {
 	})
 }
 
+// An operator can correct a check after more than bundle.MaxCheckFor.
+func TestEditedCheckIsMeasuredForItsWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.verdict.Store(checks.Unknown)
+		w.Set([]Target{target("1.0.0", true, cel)})
+		pass(bundle.MaxCheckFor + 24*time.Hour)
+		require.Equal(t, v1beta2.CheckInconclusive, w.Results("keda", "1.0.0")[0].Result)
+		w.verdict.Store(checks.Success)
+		edited := cel
+		edited.CEL = &fleet.CELCheck{Expression: "1 == 1"}
+		w.Set([]Target{target("1.0.0", true, edited)})
+		pass(2 * time.Minute)
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
+	})
+}
+
 func TestChecksContinueAfterTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

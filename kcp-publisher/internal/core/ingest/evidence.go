@@ -119,7 +119,7 @@ func checkOutcomes(
 		})
 		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
 		switch {
-		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || checks.HasProblem(reported[is])),
+		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || reported[is].HasProblem()),
 			is >= 0 && isWaveEnd && reported[is].Result != v1beta2.CheckFailed:
 			outcome := reported[is].CheckOutcome
 			outcome.Definition = definition
