@@ -2,7 +2,9 @@ package takeover
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,14 +25,27 @@ type Handback struct {
 	// Behind maps the name of each Manifest with an older or unknown version to the version that runs in the runtime.
 	// lifecycle-manager must update these Manifests.
 	Behind map[string]string
-	// Downgrades describes the modules that lifecycle-manager would downgrade.
-	Downgrades []string
+	// Refused maps the name of each Manifest that must not be returned to the reason: lifecycle-manager would downgrade
+	// its module.
+	Refused map[string]string
+}
+
+// refusal returns an error with the reasons in Refused, or nil.
+func (h Handback) refusal() error {
+	if len(h.Refused) == 0 {
+		return nil
+	}
+	reasons := make([]string, 0, len(h.Refused))
+	for _, name := range slices.Sorted(maps.Keys(h.Refused)) {
+		reasons = append(reasons, h.Refused[name])
+	}
+	return errors.New(strings.Join(reasons, "; "))
 }
 
 // newHandback returns the Handback for a Kyma. It does not perform I/O. If an interrupted return continues, it returns
 // the same Handback again.
 func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
-	h := Handback{Behind: map[string]string{}}
+	h := Handback{Behind: map[string]string{}, Refused: map[string]string{}}
 	known := map[string]bool{}
 	for i := range manifests {
 		m := &manifests[i]
@@ -70,7 +85,7 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 }
 
 // compare compares the version in a Manifest with the version that runs in the runtime. If the Manifest has an older
-// or unknown version, compare adds it to Behind or to Downgrades. It adds the Manifest to Behind if the module's
+// or unknown version, compare adds it to Behind or to Refused. It adds the Manifest to Behind if the module's
 // channel offers at least the running version, so that lifecycle-manager will update the Manifest.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := m.Spec.Version, "", ""
@@ -85,21 +100,18 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	switch {
 	case runs == "", has != "" && !bundle.IsOlder(has, runs):
 	case next == "" || bundle.IsOlder(next, runs):
-		h.Downgrades = append(
-			h.Downgrades,
-			fmt.Sprintf(
-				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would downgrade "+
-					"it%s; first make %s or newer available there",
-				module,
-				runs,
-				m.Namespace,
-				m.Name,
-				cmp.Or(has, "no version"),
-				source,
-				cmp.Or(next, "no version"),
-				map[bool]string{true: " to " + has}[has != ""],
-				runs,
-			),
+		h.Refused[m.Name] = fmt.Sprintf(
+			"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would downgrade it%s; "+
+				"first make %s or newer available there",
+			module,
+			runs,
+			m.Namespace,
+			m.Name,
+			cmp.Or(has, "no version"),
+			source,
+			cmp.Or(next, "no version"),
+			map[bool]string{true: " to " + has}[has != ""],
+			runs,
 		)
 	default:
 		h.Behind[m.Name] = runs
@@ -161,8 +173,9 @@ func runningVersion(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followedChannel returns the channel that the runtime's Kyma requests for a module or, without a request, the channel
-// in the Manifest.
+// followedChannel returns the channel that the runtime's Kyma requests for a module. If the request is unknown, it
+// returns the channel in status.modules, because handBack removes the request from the status. For any other module, it
+// returns the channel in the Manifest.
 func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	if spec := requestedSpec(kyma); spec != nil {
 		for _, asked := range spec.Spec.Modules {
@@ -170,6 +183,11 @@ func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) str
 				return cmp.Or(asked.Channel, spec.Spec.Channel)
 			}
 		}
+		return m.Labels[v1beta2.LabelChannel]
+	}
+	at := slices.IndexFunc(kyma.Status.Modules, func(s v1beta2.ModuleStatus) bool { return s.Name == module })
+	if at >= 0 && kyma.Status.Modules[at].Channel != "" {
+		return kyma.Status.Modules[at].Channel
 	}
 	return m.Labels[v1beta2.LabelChannel]
 }

@@ -48,6 +48,7 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 		k.Status.Runtime.Requested.Spec.Modules[0].Managed = false
 		return k
 	}
+	inSlowBefore := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
 	mandatory := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True }
 	for name, c := range map[string]struct {
 		kyma      *v1beta2.Kyma
@@ -64,6 +65,10 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
 		"upgraded module with an outdated Manifest": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
+		"channel changed during the takeover": {
+			releasedKyma(map[string]string{"keda": "1.8.0"}),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inSlowBefore)},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
 		"outdated Manifest, channel with a newer version": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
@@ -130,15 +135,15 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			if behind != c.behind {
 				t.Errorf("got Manifests behind %v, want %q", h.Behind, c.behind)
 			}
-			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") ||
-				!strings.Contains(all, c.downgrade) {
-				t.Errorf("got downgrades %q, want %q", all, c.downgrade)
+			if err := h.refusal(); (err == nil) != (c.downgrade == "") ||
+				err != nil && !strings.Contains(err.Error(), c.downgrade) {
+				t.Errorf("got error %v, want %q", err, c.downgrade)
 			}
 			again := c.kyma.DeepCopy()
 			again.Status = returnedStatus(again.Status, h)
-			if second := newHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
-				!reflect.DeepEqual(second.Behind, h.Behind) {
-				t.Errorf("after the status was written: got Manifests behind %v, want %v", second.Behind, h.Behind)
+			if second := newHandback(again, c.manifests, offering(t)); !reflect.DeepEqual(second.Behind, h.Behind) ||
+				!reflect.DeepEqual(second.Refused, h.Refused) {
+				t.Errorf("after the status was written: got %+v, want %+v", second, h)
 			}
 		})
 	}
@@ -172,8 +177,9 @@ func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	skipped := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True }
+	changed := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
 	kyma := releasedKyma(map[string]string{"keda": "1.8.0", "mail": "1.0.0"})
-	old, current := manifestOf("one", "keda", "1.7.0", skipped), manifestOf("one", "mail", "1.0.0", skipped)
+	old, current := manifestOf("one", "keda", "1.7.0", skipped, changed), manifestOf("one", "mail", "1.0.0", skipped)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &old, &current).
 		Build()
 	read := func() (*v1beta2.Kyma, map[string]bool) {
@@ -204,6 +210,19 @@ func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 	}
 	if want := map[string]bool{"one-keda": true, "one-mail": false}; !reflect.DeepEqual(skips, want) {
 		t.Errorf("got skipped Manifests %v, want %v", skips, want)
+	}
+
+	t.Log("the outdated Manifest keeps the label if the runtime then requests a channel with an older version")
+	now.Status.Modules[0].Channel = "slow"
+	if err := api.Status().Update(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GiveBack(ctx, api, now, offering(t)); err == nil ||
+		!strings.Contains(err.Error(), "would downgrade it to 1.7.0") {
+		t.Errorf("got %v, want an error about the downgrade", err)
+	}
+	if now, skips = read(); Phase(now) != PhaseReturn || !skips["one-keda"] {
+		t.Errorf("got Kyma %+v and skipped Manifests %v, want phase return and a skipped Manifest", now, skips)
 	}
 
 	t.Log("lifecycle-manager can reconcile all objects after it updated the Manifest")
