@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // Handback describes the return of a Kyma to lifecycle-manager.
@@ -74,7 +75,7 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 			Version:          m.Version,
 			State:            m.State,
 		}
-		if !isUnmanaged(requestedSpec(kyma), m.Name) {
+		if !isUnmanaged(plan.KnownRequest(kyma), m.Name) {
 			entry.State, entry.Template = v1beta2.StateProcessing,
 				findTemplate(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
 		}
@@ -173,14 +174,14 @@ func runningVersion(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followedChannel returns the channel that the runtime's Kyma requests for a module. If the request is unknown, it
+// followedChannel returns the channel that the Kyma requests for a module. If the request is unknown, it
 // returns the channel in status.modules, because handBack removes the request from the status. For any other module, it
 // returns the channel in the Manifest.
 func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
-	if spec := requestedSpec(kyma); spec != nil {
-		for _, asked := range spec.Spec.Modules {
+	if spec := plan.KnownRequest(kyma); spec != nil {
+		for _, asked := range spec.Modules {
 			if asked.Name == module {
-				return cmp.Or(asked.Channel, spec.Spec.Channel)
+				return cmp.Or(asked.Channel, spec.Channel)
 			}
 		}
 		return m.Labels[v1beta2.LabelChannel]
@@ -190,13 +191,6 @@ func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) str
 		return kyma.Status.Modules[at].Channel
 	}
 	return m.Labels[v1beta2.LabelChannel]
-}
-
-func requestedSpec(kyma *v1beta2.Kyma) *v1beta2.RequestedSpec {
-	if kyma.Status.Runtime == nil {
-		return nil
-	}
-	return kyma.Status.Runtime.Requested
 }
 
 func isMandatory(m *v1beta2.Manifest) bool {

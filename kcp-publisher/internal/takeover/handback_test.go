@@ -48,6 +48,11 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 		k.Status.Runtime.Requested.Spec.Modules[0].Managed = false
 		return k
 	}
+	unsynced := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		k.Labels[v1beta2.LabelSync] = v1beta2.False
+		k.Spec.Modules = []v1beta2.Module{{Name: "keda", Managed: true}}
+		return k
+	}
 	inSlowBefore := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
 	mandatory := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True }
 	for name, c := range map[string]struct {
@@ -81,6 +86,10 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
 			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would downgrade it to 1.7.0; first make 1.8.0 or newer available there`},
+		"runtime that cannot request modules requests another channel": {
+			unsynced(inSlow(releasedKyma(map[string]string{"keda": "1.8.0"}))),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
 		"running version is newer than the channel": {
 			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "",

@@ -231,6 +231,11 @@ func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
 				false
 		}, ""},
+		"runtime whose request for an unmanaged module has no effect": {func(k *v1beta2.Kyma) {
+			k.Labels[v1beta2.LabelSync] = v1beta2.False
+			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
+				false
+		}, "has not adopted keda yet"},
 		"runtime that has not reported the latest bundle": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet",
 		},
