@@ -141,7 +141,7 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 		ignoreNotFound("return", m, err)
 }
 
-// CheckReturn returns an error if lifecycle-manager would downgrade some of a Kyma's modules.
+// CheckReturn returns an error if some of a Kyma's Manifests must not be returned to lifecycle-manager.
 func CheckReturn(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) error {
 	manifests, err := listManifests(ctx, api, kyma)
 	if err != nil {

@@ -27,7 +27,7 @@ type Handback struct {
 	// lifecycle-manager must update these Manifests.
 	Behind map[string]string
 	// Refused maps the name of each Manifest that must not be returned to the reason: lifecycle-manager would downgrade
-	// its module.
+	// its module, or the module is unknown.
 	Refused map[string]string
 }
 
@@ -52,10 +52,15 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 		m := &manifests[i]
 		module := moduleName(kyma, m)
 		if module == "" {
+			if m.DeletionTimestamp.IsZero() {
+				h.Refused[m.Name] = fmt.Sprintf("Manifest %s/%s does not name its module: add the label %s", m.Namespace,
+					m.Name, v1beta2.LabelModuleName)
+			}
 			continue
 		}
 		known[module] = true
-		runs := cmp.Or(runningVersion(kyma, module), installedVersion(kyma, module, m))
+		runs := cmp.Or(runningVersion(kyma, module),
+			newerVersion(installedVersion(kyma, module, m), recordedVersion(kyma, module)))
 		if m.DeletionTimestamp.IsZero() {
 			h.compare(kyma, m, module, runs, offered)
 		}
@@ -63,19 +68,20 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 			h.Modules = append(h.Modules, newEntry(kyma, m, module, runs, offered))
 		}
 	}
-	for _, m := range kyma.Status.Modules {
+	for _, m := range slices.Concat(kyma.Status.Modules, recordedEntries(kyma)) {
 		if known[m.Name] || m.Version == "" {
 			continue
 		}
+		known[m.Name] = true
 		entry := v1beta2.ModuleStatus{
 			Name:             m.Name,
 			FQDN:             m.FQDN,
 			OcmComponentName: m.OcmComponentName,
 			Channel:          m.Channel,
 			Version:          m.Version,
-			State:            m.State,
+			State:            v1beta2.StateUnmanaged,
 		}
-		if !isUnmanaged(plan.KnownRequest(kyma), m.Name) {
+		if !staysUnmanaged(kyma, m) {
 			entry.State, entry.Template = v1beta2.StateProcessing,
 				findTemplate(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
 		}
@@ -83,6 +89,49 @@ func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	}
 	slices.SortFunc(h.Modules, func(a, b v1beta2.ModuleStatus) int { return strings.Compare(a.Name, b.Name) })
 	return h
+}
+
+// recordedEntries returns an entry of status.modules for each module in the record of the takeover. The publisher
+// removes lifecycle-manager's entries from status.modules until the runtime reports its request. recordedEntries omits
+// the modules that the Kyma no longer requests.
+func recordedEntries(kyma *v1beta2.Kyma) (entries []v1beta2.ModuleStatus) {
+	spec := plan.KnownRequest(kyma)
+	for _, m := range recordedModules(kyma) {
+		if spec != nil && !slices.ContainsFunc(spec.Modules, func(r v1beta2.Module) bool { return r.Name == m.Name }) {
+			continue
+		}
+		entry := v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version}
+		if m.Unmanaged {
+			entry.State = v1beta2.StateUnmanaged
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+func recordedVersion(kyma *v1beta2.Kyma, module string) string {
+	for _, m := range recordedModules(kyma) {
+		if m.Name == module {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+func recordedModules(kyma *v1beta2.Kyma) []v1beta2.InheritedModule {
+	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil {
+		return s.Takeover.Modules
+	}
+	return nil
+}
+
+// staysUnmanaged reports whether lifecycle-manager must not manage a module. If the request is known, the module's
+// state does not count, because all modules are Unmanaged after the runtime has released them.
+func staysUnmanaged(kyma *v1beta2.Kyma, m v1beta2.ModuleStatus) bool {
+	if spec := plan.KnownRequest(kyma); spec != nil {
+		return isUnmanaged(spec, m.Name)
+	}
+	return m.State == v1beta2.StateUnmanaged
 }
 
 // compare compares the version in a Manifest with the version that runs in the runtime. If the Manifest has an older
@@ -174,9 +223,9 @@ func runningVersion(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followedChannel returns the channel that the Kyma requests for a module. If the request is unknown, it
-// returns the channel in status.modules, because handBack removes the request from the status. For any other module, it
-// returns the channel in the Manifest.
+// followedChannel returns the channel that the Kyma requests for a module. If the request is unknown, it returns the
+// channel in status.modules, because handBack removes the request from the status. For any other module, it returns the
+// channel in the Manifest.
 func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	if spec := plan.KnownRequest(kyma); spec != nil {
 		for _, asked := range spec.Modules {

@@ -54,13 +54,23 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 		return k
 	}
 	inSlowBefore := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
+	recording := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		if k.Status.Runtime == nil {
+			k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
+		}
+		k.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{
+			{Name: "keda", Version: "1.7.0", Channel: "regular"}, {Name: "mail", Version: "1.0.0", Unmanaged: true},
+		}}
+		return k
+	}
+	unnamed := func(m *v1beta2.Manifest) { delete(m.Labels, v1beta2.LabelModuleName) }
 	mandatory := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True }
 	for name, c := range map[string]struct {
 		kyma      *v1beta2.Kyma
 		manifests []v1beta2.Manifest
-		entry     string // entry of keda
+		entry     string // entries of keda and mail
 		behind    string
-		downgrade string
+		refused   string
 	}{
 		"module was not upgraded": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
@@ -115,6 +125,23 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			""},
 		"unmanaged module": {
 			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
+		"unmanaged module, runtime that never reported": {
+			kymaNamed("one", v1beta2.ModuleStatus{Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged}), nil,
+			"1.0.0 Unmanaged", "", ""},
+		"modules only in the record, runtime that never reported": {
+			recording(kymaNamed("one")), nil, "1.7.0 Processing ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "", ""},
+		"version only in the record, Manifest without a version": {
+			recording(kymaNamed("one")), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "1.7.0", ""},
+		"version in the record is newer than in the Manifest": {
+			recording(kymaNamed("one")), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "1.7.0", ""},
+		"recorded modules that the Kyma no longer requests": {recording(releasedKyma(nil)), nil, "", "", ""},
+		"Manifest without a module name": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", unnamed)}, "", "",
+			"Manifest kcp-system/one-keda does not name its module: add the label operator.kyma-project.io/module-name"},
+		"Manifest without a module name is being deleted": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", unnamed, deleted)}, "", "", ""},
 		"module removed during the takeover stays in the status": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
@@ -125,16 +152,17 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHandback(c.kyma, c.manifests, offering(t))
-			entry := ""
+			var entries []string
 			for _, m := range h.Modules {
-				entry += m.Version + " " + string(m.State)
+				entry := m.Version + " " + string(m.State)
 				for _, o := range []*v1beta2.TrackingObject{m.Manifest, m.Template} {
 					if o != nil {
 						entry += " " + o.Kind + " " + o.PartialMeta.Name
 					}
 				}
+				entries = append(entries, entry)
 			}
-			if entry != c.entry {
+			if entry := strings.Join(entries, " | "); entry != c.entry {
 				t.Errorf("got entry %q, want %q", entry, c.entry)
 			}
 			behind := ""
@@ -144,14 +172,13 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			if behind != c.behind {
 				t.Errorf("got Manifests behind %v, want %q", h.Behind, c.behind)
 			}
-			if err := h.refusal(); (err == nil) != (c.downgrade == "") ||
-				err != nil && !strings.Contains(err.Error(), c.downgrade) {
-				t.Errorf("got error %v, want %q", err, c.downgrade)
+			if err := h.refusal(); (err == nil) != (c.refused == "") ||
+				err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("got error %v, want %q", err, c.refused)
 			}
 			again := c.kyma.DeepCopy()
 			again.Status = returnedStatus(again.Status, h)
-			if second := newHandback(again, c.manifests, offering(t)); !reflect.DeepEqual(second.Behind, h.Behind) ||
-				!reflect.DeepEqual(second.Refused, h.Refused) {
+			if second := newHandback(again, c.manifests, offering(t)); !reflect.DeepEqual(second, h) {
 				t.Errorf("after the status was written: got %+v, want %+v", second, h)
 			}
 		})

@@ -154,7 +154,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	}
 	for i := range manifests {
 		m := &manifests[i]
-		module := moduleName(kyma, m)
+		module := m.Labels[v1beta2.LabelModuleName]
 		reported := ""
 		for _, s := range kyma.Status.Modules {
 			if s.Name == module {
