@@ -2,7 +2,6 @@ package takeover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -65,8 +64,8 @@ func handBack(
 		return nil, err
 	}
 	h := newHandback(kyma, manifests, offered)
-	if len(h.Downgrades) > 0 {
-		return nil, errors.New(strings.Join(h.Downgrades, "; "))
+	if err := h.refusal(); err != nil {
+		return nil, err
 	}
 	status := returnedStatus(kyma.Status, h)
 	before := kyma.DeepCopy()
@@ -99,7 +98,8 @@ func handBack(
 }
 
 // releaseManifests removes the skip-reconciliation label from each Manifest that has the version running in the
-// runtime. It returns a BehindError if other Manifests have an older version.
+// runtime. If other Manifests have an older version, it returns a BehindError, or the reason why lifecycle-manager will
+// not update them.
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -107,10 +107,12 @@ func releaseManifests(
 	if err != nil {
 		return nil, err
 	}
-	behind := newHandback(kyma, manifests, offered).Behind
+	h := newHandback(kyma, manifests, offered)
 	for i := range manifests {
 		m := &manifests[i]
-		if _, is := behind[m.Name]; is || m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
+		_, isBehind := h.Behind[m.Name]
+		_, isRefused := h.Refused[m.Name]
+		if isBehind || isRefused || m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
 			continue
 		}
 		text, err := releaseManifest(ctx, api, m)
@@ -119,13 +121,13 @@ func releaseManifests(
 		}
 		done = append(done, text)
 	}
-	if len(behind) == 0 {
-		return done, nil
+	if err := h.refusal(); err != nil || len(h.Behind) == 0 {
+		return done, err
 	}
 	waits := &BehindError{}
-	for _, name := range slices.Sorted(maps.Keys(behind)) {
+	for _, name := range slices.Sorted(maps.Keys(h.Behind)) {
 		waits.Manifests = append(waits.Manifests,
-			fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]))
+			fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, h.Behind[name]))
 	}
 	return done, waits
 }
@@ -139,13 +141,11 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 		ignoreNotFound("return", m, err)
 }
 
-// ListDowngrades describes a Kyma's modules that lifecycle-manager would downgrade.
-func ListDowngrades(
-	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
-) ([]string, error) {
+// CheckReturn returns an error if some of a Kyma's Manifests must not be returned to lifecycle-manager.
+func CheckReturn(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) error {
 	manifests, err := listManifests(ctx, api, kyma)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return newHandback(kyma, manifests, offered).Downgrades, nil
+	return newHandback(kyma, manifests, offered).refusal()
 }

@@ -48,13 +48,29 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 		k.Status.Runtime.Requested.Spec.Modules[0].Managed = false
 		return k
 	}
+	unsynced := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		k.Labels[v1beta2.LabelSync] = v1beta2.False
+		k.Spec.Modules = []v1beta2.Module{{Name: "keda", Managed: true}}
+		return k
+	}
+	inSlowBefore := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
+	recording := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		if k.Status.Runtime == nil {
+			k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
+		}
+		k.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{
+			{Name: "keda", Version: "1.7.0", Channel: "regular"}, {Name: "mail", Version: "1.0.0", Unmanaged: true},
+		}}
+		return k
+	}
+	unnamed := func(m *v1beta2.Manifest) { delete(m.Labels, v1beta2.LabelModuleName) }
 	mandatory := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True }
 	for name, c := range map[string]struct {
 		kyma      *v1beta2.Kyma
 		manifests []v1beta2.Manifest
-		entry     string // entry of keda
+		entry     string // entries of keda and mail
 		behind    string
-		downgrade string
+		refused   string
 	}{
 		"module was not upgraded": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
@@ -64,6 +80,10 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
 		"upgraded module with an outdated Manifest": {
 			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
+		"channel changed during the takeover": {
+			releasedKyma(map[string]string{"keda": "1.8.0"}),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inSlowBefore)},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
 		"outdated Manifest, channel with a newer version": {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
@@ -76,6 +96,10 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
 			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would downgrade it to 1.7.0; first make 1.8.0 or newer available there`},
+		"runtime that cannot request modules requests another channel": {
+			unsynced(inSlow(releasedKyma(map[string]string{"keda": "1.8.0"}))),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
 		"running version is newer than the channel": {
 			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "",
@@ -101,6 +125,23 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			""},
 		"unmanaged module": {
 			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
+		"unmanaged module, runtime that never reported": {
+			kymaNamed("one", v1beta2.ModuleStatus{Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged}), nil,
+			"1.0.0 Unmanaged", "", ""},
+		"modules only in the record, runtime that never reported": {
+			recording(kymaNamed("one")), nil, "1.7.0 Processing ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "", ""},
+		"version only in the record, Manifest without a version": {
+			recording(kymaNamed("one")), []v1beta2.Manifest{manifestOf("one", "keda", "")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "1.7.0", ""},
+		"version in the record is newer than in the Manifest": {
+			recording(kymaNamed("one")), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0 | 1.0.0 Unmanaged", "1.7.0", ""},
+		"recorded modules that the Kyma no longer requests": {recording(releasedKyma(nil)), nil, "", "", ""},
+		"Manifest without a module name": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", unnamed)}, "", "",
+			"Manifest kcp-system/one-keda does not name its module: add the label operator.kyma-project.io/module-name"},
+		"Manifest without a module name is being deleted": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", unnamed, deleted)}, "", "", ""},
 		"module removed during the takeover stays in the status": {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
@@ -111,16 +152,17 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHandback(c.kyma, c.manifests, offering(t))
-			entry := ""
+			var entries []string
 			for _, m := range h.Modules {
-				entry += m.Version + " " + string(m.State)
+				entry := m.Version + " " + string(m.State)
 				for _, o := range []*v1beta2.TrackingObject{m.Manifest, m.Template} {
 					if o != nil {
 						entry += " " + o.Kind + " " + o.PartialMeta.Name
 					}
 				}
+				entries = append(entries, entry)
 			}
-			if entry != c.entry {
+			if entry := strings.Join(entries, " | "); entry != c.entry {
 				t.Errorf("got entry %q, want %q", entry, c.entry)
 			}
 			behind := ""
@@ -130,15 +172,14 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			if behind != c.behind {
 				t.Errorf("got Manifests behind %v, want %q", h.Behind, c.behind)
 			}
-			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") ||
-				!strings.Contains(all, c.downgrade) {
-				t.Errorf("got downgrades %q, want %q", all, c.downgrade)
+			if err := h.refusal(); (err == nil) != (c.refused == "") ||
+				err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("got error %v, want %q", err, c.refused)
 			}
 			again := c.kyma.DeepCopy()
 			again.Status = returnedStatus(again.Status, h)
-			if second := newHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
-				!reflect.DeepEqual(second.Behind, h.Behind) {
-				t.Errorf("after the status was written: got Manifests behind %v, want %v", second.Behind, h.Behind)
+			if second := newHandback(again, c.manifests, offering(t)); !reflect.DeepEqual(second, h) {
+				t.Errorf("after the status was written: got %+v, want %+v", second, h)
 			}
 		})
 	}
@@ -172,8 +213,9 @@ func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	skipped := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True }
+	changed := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelChannel] = "slow" }
 	kyma := releasedKyma(map[string]string{"keda": "1.8.0", "mail": "1.0.0"})
-	old, current := manifestOf("one", "keda", "1.7.0", skipped), manifestOf("one", "mail", "1.0.0", skipped)
+	old, current := manifestOf("one", "keda", "1.7.0", skipped, changed), manifestOf("one", "mail", "1.0.0", skipped)
 	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &old, &current).
 		Build()
 	read := func() (*v1beta2.Kyma, map[string]bool) {
@@ -204,6 +246,19 @@ func TestAbortKeepsTheSkipLabelOfOutdatedManifests(t *testing.T) {
 	}
 	if want := map[string]bool{"one-keda": true, "one-mail": false}; !reflect.DeepEqual(skips, want) {
 		t.Errorf("got skipped Manifests %v, want %v", skips, want)
+	}
+
+	t.Log("the outdated Manifest keeps the label if the runtime then requests a channel with an older version")
+	now.Status.Modules[0].Channel = "slow"
+	if err := api.Status().Update(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GiveBack(ctx, api, now, offering(t)); err == nil ||
+		!strings.Contains(err.Error(), "would downgrade it to 1.7.0") {
+		t.Errorf("got %v, want an error about the downgrade", err)
+	}
+	if now, skips = read(); Phase(now) != PhaseReturn || !skips["one-keda"] {
+		t.Errorf("got Kyma %+v and skipped Manifests %v, want phase return and a skipped Manifest", now, skips)
 	}
 
 	t.Log("lifecycle-manager can reconcile all objects after it updated the Manifest")

@@ -154,7 +154,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	}
 	for i := range manifests {
 		m := &manifests[i]
-		module := moduleName(kyma, m)
+		module := m.Labels[v1beta2.LabelModuleName]
 		reported := ""
 		for _, s := range kyma.Status.Modules {
 			if s.Name == module {
@@ -267,7 +267,7 @@ func UnreadyReason(kyma *v1beta2.Kyma) string {
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
-		if !m.Adopted && !m.Unmanaged && !isUnmanaged(s.Requested, m.Name) {
+		if !m.Adopted && !m.Unmanaged && !isUnmanaged(plan.KnownRequest(kyma), m.Name) {
 			missing = append(missing, m.Name)
 		}
 	}
@@ -287,8 +287,8 @@ func UnreadyReason(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-func isUnmanaged(requested *v1beta2.RequestedSpec, module string) bool {
-	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool {
+func isUnmanaged(requested *v1beta2.KymaSpec, module string) bool {
+	return requested != nil && slices.ContainsFunc(requested.Modules, func(m v1beta2.Module) bool {
 		return m.Name == module && !m.Managed
 	})
 }

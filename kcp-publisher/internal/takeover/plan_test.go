@@ -71,6 +71,8 @@ func TestTakeoverPlanListsModulesAndObstacles(t *testing.T) {
 	windowed.Annotations = map[string]string{
 		v1beta2.AnnotationMaintenanceWindows: `[{"begin":"2099-01-03T21:00:00Z","end":"2099-01-04T00:00:00Z"}]`,
 	}
+	namedByStatus := reportedAs("1.7.0")
+	namedByStatus.Manifest = &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: "one-keda"}}
 	gone := kymaNamed("one")
 	gone.DeletionTimestamp = new(metav1.Now())
 	taken := kymaNamed("older")
@@ -123,6 +125,10 @@ func TestTakeoverPlanListsModulesAndObstacles(t *testing.T) {
 			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				delete(m.Labels, v1beta2.LabelModuleName)
 			})}, phase: "none", obstacle: "Manifest one-keda does not name its module"},
+		"Manifest without a module name that the status names": {kyma: kymaNamed("one", namedByStatus),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+				delete(m.Labels, v1beta2.LabelModuleName)
+			})}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda does not name its module"},
 		"Kyma is being deleted": {
 			kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ",
 			obstacle: "the Kyma is being deleted",
@@ -231,6 +237,11 @@ func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
 				false
 		}, ""},
+		"runtime whose request for an unmanaged module has no effect": {func(k *v1beta2.Kyma) {
+			k.Labels[v1beta2.LabelSync] = v1beta2.False
+			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
+				false
+		}, "has not adopted keda yet"},
 		"runtime that has not reported the latest bundle": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet",
 		},

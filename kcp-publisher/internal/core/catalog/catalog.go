@@ -49,7 +49,10 @@ type moduleOffer struct {
 	selector labels.Selector
 	// parseError is an error in the ModuleReleaseMeta, or nil. If it is set, the module cannot be added to a Kyma, but
 	// a runtime that already has the module keeps it.
-	parseError     error
+	parseError error
+	// isMandatory is true if one of the module's ModuleReleaseMetas makes the module mandatory. If the module has two
+	// of them, parseError is set and meta is only one of them.
+	isMandatory    bool
 	entry          bundle.CatalogEntry
 	size           int   // size of the encoded catalog entry in bytes
 	withheldReason error // reason why bundles omit the catalog entry, or nil
@@ -92,24 +95,8 @@ func New(
 ) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*moduleOffer{}, byModule: map[string][]*template{},
 		templatesByName: map[string][]*template{}, selectorKeys: map[string]bool{}, valueRefs: map[bundle.ValueRef]bool{}}
-	for i := range metas {
-		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // skip deleted objects that still have finalizers
-		}
-		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
-		if err != nil {
-			return nil, err
-		}
-		name := o.meta.Spec.ModuleName
-		if first := s.metas[name]; first != nil {
-			if objectKey(&first.meta) < objectKey(&o.meta) {
-				o, first = first, o
-			}
-			o.parseError = reason.Errorf(reason.CatalogInvalid,
-				"module %s has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
-				objectKey(&o.meta), objectKey(&first.meta))
-		}
-		s.metas[name] = o
+	if err := s.addMetas(metas); err != nil {
+		return nil, err
 	}
 	for i := range templates {
 		if !templates[i].DeletionTimestamp.IsZero() {
@@ -149,6 +136,11 @@ func New(
 		if err := encoder.Encode(s.metas[name].entry); err != nil {
 			return nil, err
 		}
+		if s.metas[name].parseError != nil { // can depend on a ModuleReleaseMeta that is not in metas
+			if err := encoder.Encode(s.metas[name].isMandatory); err != nil {
+				return nil, err
+			}
+		}
 		requirements, _ := s.metas[name].selector.Requirements()
 		for _, r := range requirements {
 			s.selectorKeys[r.Key()] = true
@@ -161,8 +153,34 @@ func New(
 	return s, nil
 }
 
+// addMetas indexes ModuleReleaseMetas by module name. A module with two ModuleReleaseMetas is invalid. It is mandatory
+// if one of them makes it mandatory, so that a copy does not uninstall a mandatory module.
+func (s *Snapshot) addMetas(metas []v1beta2.ModuleReleaseMeta) error {
+	for i := range metas {
+		if !metas[i].DeletionTimestamp.IsZero() {
+			continue // skip deleted objects that still have finalizers
+		}
+		o, err := newOffer(metas[i], slices.Contains(s.restricted, metas[i].Spec.ModuleName))
+		if err != nil {
+			return err
+		}
+		name := o.meta.Spec.ModuleName
+		if first := s.metas[name]; first != nil {
+			if objectKey(&first.meta) < objectKey(&o.meta) {
+				o, first = first, o
+			}
+			o.parseError = reason.Errorf(reason.CatalogInvalid,
+				"module %s has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
+				objectKey(&o.meta), objectKey(&first.meta))
+			o.isMandatory = o.isMandatory || first.isMandatory
+		}
+		s.metas[name] = o
+	}
+	return nil
+}
+
 func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*moduleOffer, error) {
-	o := &moduleOffer{meta: meta, selector: labels.Everything()}
+	o := &moduleOffer{meta: meta, selector: labels.Everything(), isMandatory: meta.Spec.Mandatory != nil}
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
 		// Source: lifecycle-manager, internal/service/restrictedmodule. An empty kymaSelector hides the module from all

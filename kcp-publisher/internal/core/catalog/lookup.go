@@ -106,7 +106,7 @@ func (s *Snapshot) LookupInstalled(module, channel, version string) (Choice, err
 			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheldReason)
 		}
 		choice, err := s.findVersion(o, channel, version)
-		choice.Mandatory = o.meta.Spec.Mandatory != nil
+		choice.Mandatory = o.isMandatory
 		return choice, err
 	}
 	var found []*template
@@ -148,7 +148,7 @@ func (o *moduleOffer) checkRequest(kyma labels.Set) error {
 	if why := o.hiddenReason(kyma); why != "" {
 		return newHiddenError("module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
-	if o.meta.Spec.Mandatory != nil {
+	if o.isMandatory {
 		return reason.Errorf(reason.ModuleNotOffered,
 			"module %s is mandatory and installed without a request: remove it from spec.modules", module)
 	}
@@ -189,7 +189,7 @@ func (s *Snapshot) findVersion(o *moduleOffer, channel, version string) (Choice,
 	found := s.filterByController(all)
 	switch len(found) {
 	case 0:
-		if channel == "" && o.meta.Spec.Mandatory == nil {
+		if channel == "" && !o.isMandatory {
 			return Choice{},
 				reason.Errorf(reason.TemplateMissing, "ModuleTemplate %s-%s does not exist", module, version)
 		}
@@ -315,12 +315,12 @@ func (s *Snapshot) MandatoryModules() []Choice {
 	}
 	for _, name := range s.moduleNames() {
 		o := s.metas[name]
-		if o.meta.Spec.Mandatory == nil {
+		if !o.isMandatory {
 			continue
 		}
-		choice, err := s.findVersion(o, "", o.meta.Spec.Mandatory.Version)
-		if o.parseError != nil {
-			err = o.parseError
+		choice, err := Choice{}, o.parseError
+		if err == nil {
+			choice, err = s.findVersion(o, "", o.meta.Spec.Mandatory.Version)
 		}
 		if err != nil {
 			choice = Choice{Module: name, Err: err}

@@ -355,6 +355,17 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 		offered("keda", nil)); one.Revision == three.Revision {
 		t.Error("the revision did not change with the catalog")
 	}
+	copied := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Name = "z-copy" })
+	double := snapshot(t, []v1beta2.ModuleTemplate{a, b}, offered("keda", nil), copied)
+	copied.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.7.0"}
+	for name, other := range map[string]*catalog.Snapshot{
+		"one ModuleReleaseMeta":                snapshot(t, []v1beta2.ModuleTemplate{a, b}, offered("keda", nil)),
+		"a second mandatory ModuleReleaseMeta": snapshot(t, []v1beta2.ModuleTemplate{a, b}, offered("keda", nil), copied),
+	} {
+		if double.Revision == other.Revision {
+			t.Errorf("two ModuleReleaseMetas for a module and %s have the same revision", name)
+		}
+	}
 }
 
 // Thousands of Kymas can request a module without a ModuleReleaseMeta at the same time.

@@ -164,7 +164,7 @@ func entriesUpTo(maxSize int, entries []sizedEntry) []bundle.CatalogEntry {
 func (s *Snapshot) visibleChannels(
 	o *moduleOffer, kyma labels.Set, heldVersion func(module, channel string) string, isVisible func(*template) bool,
 ) []v1beta2.ChannelVersion {
-	if o.meta.Spec.Mandatory != nil || o.parseError != nil || o.hiddenReason(kyma) != "" {
+	if o.isMandatory || o.parseError != nil || o.hiddenReason(kyma) != "" {
 		return nil
 	}
 	var all []v1beta2.ChannelVersion

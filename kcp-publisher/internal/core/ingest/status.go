@@ -92,9 +92,6 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		after.Runtime.Removals = plan.RemovalStatuses(removalDecisions(before.Runtime), facts.Removals, p, now)
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
-	if requested := after.Runtime.Requested; requested != nil {
-		after.ActiveChannel = requested.Spec.Channel
-	}
 	why := collectReasons(before)
 	after.Modules, why.Modules = moduleStatuses(before, why.Modules, facts)
 	if facts.Published == nil {

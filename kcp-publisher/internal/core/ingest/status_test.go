@@ -385,10 +385,11 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 		t.Errorf("got active channel %q, want regular", after.ActiveChannel)
 	}
 	s.with(func(f *Facts) {
-		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4}
+		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 4}
+		f.Published.State.Kyma.Spec.Channel = "fast"
 	})
 	if after := s.status(); after.ActiveChannel != "fast" {
-		t.Errorf("got active channel %q, want channel fast of the runtime's own Kyma", after.ActiveChannel)
+		t.Errorf("got active channel %q, want channel fast of the bundle's Kyma", after.ActiveChannel)
 	}
 	m := after.Modules[0]
 	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil ||

@@ -51,9 +51,8 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if request.Values, err = parseValues(kyma); err != nil && !request.IsDeleting {
 		return request, err
 	}
-	request.OmitsCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
-		kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
-	if request.OmitsSeedModules && !r.IsOffline && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+	request.OmitsCatalog = !canRequest(kyma) || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	if request.OmitsSeedModules && !r.IsOffline && canRequest(kyma) {
 		// The runtime's first report will contain a Kyma without modules, so the agent must not install any before.
 		request.Requested.Modules = nil
 	}
@@ -178,11 +177,23 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 // ownRequest returns the spec of the Kyma in the runtime, as last reported. It returns nil if the publisher does not
 // use the runtime's requests.
 func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
-	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && canRequest(kyma) {
 		return &s.Requested.Spec
 	}
 	return nil
 }
+
+// KnownRequest returns the spec that requests the modules of a Kyma's runtime: the spec of the Kyma in the runtime, as
+// last reported, or the control plane's spec if the runtime cannot request modules. It returns nil if the runtime can
+// request modules and has not reported yet.
+func KnownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
+	if !canRequest(kyma) {
+		return &kyma.Spec
+	}
+	return ownRequest(kyma)
+}
+
+func canRequest(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelSync] != v1beta2.False }
 
 // removedModules returns the modules that the runtime reports as installed and that the Kyma does not request. It also
 // returns their installed versions.
@@ -339,7 +350,7 @@ func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
 // autonomySetting disables autonomy for a runtime that cannot request modules. Otherwise, the agent would apply the
 // request in the runtime's own Kyma.
 func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
-	if kyma.Labels[v1beta2.LabelSync] == v1beta2.False {
+	if !canRequest(kyma) {
 		return ""
 	}
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {

@@ -282,6 +282,16 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				"watch@1.0.0 mandatory",
 				"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0",
 			}},
+		"A second ModuleReleaseMeta keeps a mandatory module": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			then: func(w *world) {
+				w.meta("watch", "regular=1.0.0").metas[1].Name = "a-copy"
+			},
+			want: []string{
+				"watch@1.0.0 mandatory",
+				"Warning CatalogInvalid: module watch has two ModuleReleaseMetas: remove kcp-system/a-copy or " +
+					"kcp-system/watch, or correct its spec.moduleName",
+			}},
 		"A mandatory module whose descriptor becomes invalid keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },

@@ -158,12 +158,8 @@ func (f *takeoverFlags) requestPhase(
 			return errors.New(why)
 		}
 	case bundle.TakeoverRelease:
-		downgrades, err := takeover.ListDowngrades(ctx, api, kyma, f.offered)
-		if err != nil {
+		if err := takeover.CheckReturn(ctx, api, kyma, f.offered); err != nil {
 			return err
-		}
-		if len(downgrades) > 0 {
-			return errors.New(strings.Join(downgrades, "; "))
 		}
 	}
 	if f.dryRun {
