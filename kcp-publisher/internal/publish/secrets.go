@@ -64,8 +64,8 @@ func sealSecrets(
 	return sealed, next.Removals, wrapSealError(tooMuch)
 }
 
-// sealNames returns the names of all Secrets in the runtime of a deleted Kyma, encrypted. It returns before if there are
-// none or they cannot be encrypted.
+// sealNames returns the names of all Secrets in the runtime of a deleted Kyma, encrypted. It returns before if there
+// are none or they cannot be encrypted.
 func sealNames(r plan.Runtime, before *bundle.Sealed) *bundle.Sealed {
 	all, _ := bundle.Secrets{Removals: r.Secrets.RecordedNames}.SelectFitting(r.ID)
 	if len(all.Removals) == 0 || r.Secrets.Recipient == "" ||

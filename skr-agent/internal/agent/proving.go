@@ -92,8 +92,8 @@ func (p *proving) measureBeforeUpgrade(
 	p.saveChecks(ctx, log)
 }
 
-// hasBegun reports whether the agent has started to apply the target's version. A value that is measured now is not from
-// before the upgrade.
+// hasBegun reports whether the agent has started to apply the target's version. A value that is measured now is not
+// from before the upgrade.
 func hasBegun(t prove.Target, installed []v1beta2.Manifest) bool {
 	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool {
 		applied := record.ReadUnverified(&m).Applied
