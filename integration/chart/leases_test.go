@@ -13,7 +13,8 @@ import (
 // The Role must allow the Lease names that the publisher uses.
 func TestRolesAllowTheLeaseNamesForASelector(t *testing.T) {
 	const base = "kcp-publisher.kyma-pull.dev"
-	for _, selector := range []string{"", "sharding.fluxcd.io/shard=one"} {
+	// The hash of shard=2 consists of digits.
+	for _, selector := range []string{"", "sharding.fluxcd.io/shard=one", "shard=2"} {
 		r := release(t, "kcp-publisher", map[string]any{"location": "registry.example/fleet", "shards": 3,
 			"keys": map[string]any{"secretName": "keys"}, "watchLabelSelector": selector})
 		got := map[string][]string{}

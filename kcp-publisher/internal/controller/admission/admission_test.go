@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -177,7 +178,14 @@ func TestWebhookAddressIsValidated(t *testing.T) {
 	}
 }
 
-func served(t *testing.T) client.Client {
+type apiServer struct {
+	api    client.Client
+	config *rest.Config
+	scheme *runtime.Scheme
+}
+
+// startAPIServer starts an API server with the publisher's CRDs.
+func startAPIServer(t *testing.T) apiServer {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: run make test")
@@ -202,6 +210,17 @@ func served(t *testing.T) client.Client {
 			t.Error(err)
 		}
 	})
+	api, err := client.New(server.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apiServer{api, server.Config, scheme}
+}
+
+func served(t *testing.T) client.Client {
+	t.Helper()
+	server := startAPIServer(t)
+	api := server.api
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -210,13 +229,9 @@ func served(t *testing.T) client.Client {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	mgr, err := ctrl.NewManager(server.config, ctrl.Options{
+		Scheme: server.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := client.New(server.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

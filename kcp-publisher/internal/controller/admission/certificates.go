@@ -29,6 +29,9 @@ const (
 
 	keyCA, keyCAKey, keyCert, keyKey = "ca.crt", "ca.key", "tls.crt", "tls.key"
 
+	// authorityName is the CA's common name. Publishers recognize each other's registrations by this name.
+	authorityName = "kyma-pull webhooks"
+
 	authorityLifetime = 2 * 365 * 24 * time.Hour
 	servingLifetime   = 90 * 24 * time.Hour
 )
@@ -175,7 +178,7 @@ func validCertificates(certificates []byte, now time.Time) []byte {
 }
 
 func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
-	template := newTemplate("kyma-pull webhooks", now, authorityLifetime)
+	template := newTemplate(authorityName, now, authorityLifetime)
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
 	return issueCertificate(template, nil, nil)

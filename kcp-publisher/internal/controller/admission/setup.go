@@ -49,16 +49,29 @@ type Options struct {
 }
 
 const (
-	pathConvert   = "/convert"
-	pathTemplate  = "/validate-moduletemplate"
-	pathMeta      = "/validate-modulereleasemeta"
-	pathCourse    = "/validate-course"
-	checkInterval = time.Hour
+	pathConvert  = "/convert"
+	pathTemplate = "/validate-moduletemplate"
+	pathMeta     = "/validate-modulereleasemeta"
+	pathCourse   = "/validate-course"
 )
+
+const (
+	checkInterval = time.Hour
+	// otherInterval is the interval at which a publisher checks whether another publisher's server still exists.
+	otherInterval = time.Minute
+	// minInterval is the least time between two checks. If two clients overwrite each other's changes to the watched
+	// objects, it limits the writes.
+	minInterval = 3 * time.Second
+)
+
+var crdKind = schema.GroupVersionKind{
+	Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
+}
 
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// convertedResources lists the resources that the API server stores as v1beta2 and also serves as v1beta1.
+// convertedResources lists the resources that the API server stores as v1beta2 and also serves as v1beta1. The first
+// one's registration decides which publisher serves the webhooks.
 var convertedResources = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
 // registration writes the webhooks' addresses and CA certificates to the objects that configure the API server.
@@ -198,21 +211,46 @@ func (r *registration) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	var other server
 	retry := retryBackoff
-	for {
-		next := checkInterval
-		if err := r.register(ctx); err != nil && ctx.Err() == nil {
-			next = retry.Step()
+	repeat(ctx, changed, func() time.Duration {
+		found, err := r.register(ctx)
+		if err != nil && ctx.Err() == nil {
+			next := retry.Step()
 			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 might not be served, retrying", "in",
 				next.Round(time.Second).String())
-		} else {
-			retry = retryBackoff
+			return next
+		}
+		previous := other
+		other, retry = found, retryBackoff
+		if other == (server{}) {
+			return checkInterval
+		}
+		if other != previous {
+			ctrl.Log.Info("another publisher serves the webhooks, waiting for the removal of its Service or URL",
+				"server", other.String())
+		}
+		return otherInterval
+	})
+	return nil
+}
+
+// repeat calls check until the context ends: after each change, and after the time that the previous call returned. It
+// waits at least minInterval between two calls, or less if a call returned less.
+func repeat(ctx context.Context, changed <-chan struct{}, check func() time.Duration) {
+	for {
+		next := check()
+		pause := min(next, minInterval)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-changed:
-		case <-time.After(next):
+		case <-time.After(next - pause):
 		}
 	}
 }
@@ -239,22 +277,27 @@ func (r *registration) watchedObjects() []manager.Watched {
 	return all
 }
 
-func (r *registration) register(ctx context.Context) error {
+// register writes the certificates and the registration, unless another publisher serves the webhooks. It then returns
+// this publisher's server.
+func (r *registration) register(ctx context.Context) (other server, err error) {
+	other, err = r.otherServer(ctx)
+	if err != nil || other != (server{}) {
+		return other, err
+	}
 	authorities, err := r.certificates.ensure(ctx)
 	if err != nil {
-		return err
+		return server{}, err
 	}
 	for _, plural := range convertedResources {
 		if err := r.registerConversion(ctx, plural+"."+v1beta2.Group, authorities); err != nil {
-			return err
+			return server{}, err
 		}
 	}
-	return r.registerValidation(ctx, authorities)
+	return server{}, r.registerValidation(ctx, authorities)
 }
 
 func (r *registration) registerConversion(ctx context.Context, name string, authorities []byte) error {
-	return r.editObject(ctx,
-		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name,
+	return r.editObject(ctx, crdKind, name,
 		func(crd map[string]any) error {
 			versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
 			if err != nil {
