@@ -45,8 +45,8 @@ type ImageWalk struct {
 	// Locate returns the fetcher for a blob. If it returns nil, Walk skips the blob and all blobs that the blob refers
 	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every blob, and for a manifest before the manifest's blobs. The argument manifest contains
-	// the bytes of a manifest or index. For other blobs, it is nil.
+	// Found is called for every blob, and for a manifest after all blobs that the manifest lists. Registries accept
+	// blobs in this order. The argument manifest contains the bytes of a manifest or index. For other blobs, it is nil.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool
@@ -93,7 +93,6 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	if err != nil {
 		return err
 	}
-	w.Found(d, data)
 	below, err := store.Successors(ctx, newFetcher(data), d)
 	if err != nil {
 		return refusal.New(refusal.Malformed, "manifest %s: %w", d.Digest, err)
@@ -103,6 +102,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 			return err
 		}
 	}
+	w.Found(d, data)
 	return nil
 }
 

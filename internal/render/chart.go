@@ -29,14 +29,13 @@ const (
 // chartFiles returns the files in a chart and its packaged subcharts, with paths inside the chart. The blob is the
 // chart's archive, or an OCI artifact that contains the archive.
 func chartFiles(blob []byte) ([]file, error) {
-	data, err := decompress(blob)
+	data, err := decompress(blob, MaxUnpackedBytes)
 	if err != nil {
 		return nil, err
 	}
 	if !isTar(data) {
 		return nil, errors.New("content is not an archive: create it with `helm package`")
 	}
-	var b budget
 	if names, err := topLevel(data); err != nil {
 		return nil, err
 	} else if slices.ContainsFunc(names, isArtifact) {
@@ -44,11 +43,11 @@ func chartFiles(blob []byte) ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		if data, err = decompress(archive); err != nil {
+		if data, err = decompress(archive, MaxUnpackedBytes); err != nil {
 			return nil, err
 		}
 	}
-	files, err := b.chart(data, 0)
+	files, err := newBudget(MaxUnpackedBytes).chart(data, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +60,8 @@ func chartFiles(blob []byte) ([]file, error) {
 }
 
 func topLevel(data []byte) ([]string, error) {
-	var b budget
 	var names []string
-	_, err := b.untar(data, func(name string) bool {
+	_, err := newBudget(MaxUnpackedBytes).untar(data, func(name string) bool {
 		first, _, _ := strings.Cut(name, "/")
 		names = append(names, first)
 		return false
@@ -146,7 +144,7 @@ func (b *budget) archivedChart(data []byte, nesting int) ([]file, error) {
 	if nesting > maxChartNesting {
 		return nil, fmt.Errorf("more than %d nested chart archives", maxChartNesting)
 	}
-	data, err := decompress(data)
+	data, err := decompress(data, MaxUnpackedBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -28,12 +28,12 @@ func checkFormat(data []byte) error {
 	return nil
 }
 
-// decompress returns the decompressed data. It does not change uncompressed data.
-func decompress(data []byte) ([]byte, error) {
+// decompress returns the decompressed data, which must be at most maxBytes. It does not change uncompressed data.
+func decompress(data []byte, maxBytes int) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte(gzipHeader)) {
 		return data, checkFormat(data)
 	}
-	plain, err := gunzip(data)
+	plain, err := gunzip(data, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
 	}
@@ -42,20 +42,20 @@ func decompress(data []byte) ([]byte, error) {
 
 // gunzip unpacks the data twice: first only to check the size, then to store the result. It thus refuses a zip bomb
 // without storing it.
-func gunzip(data []byte) ([]byte, error) {
-	size, err := gunzipTo(io.Discard, data)
+func gunzip(data []byte, maxBytes int) ([]byte, error) {
+	size, err := gunzipTo(io.Discard, data, maxBytes)
 	if err != nil {
 		return nil, err
 	}
 	plain := bytes.NewBuffer(make([]byte, 0, size))
-	_, err = gunzipTo(plain, data)
+	_, err = gunzipTo(plain, data, maxBytes)
 	return plain.Bytes(), err
 }
 
 // gunzipTo unpacks all gzip members in the data and returns the unpacked size. Like gzip and tar, it ignores zero bytes
 // after the last member, which tape tools add.
-func gunzipTo(to io.Writer, data []byte) (size int64, err error) {
-	limit := int64(min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data))))
+func gunzipTo(to io.Writer, data []byte, maxBytes int) (size int64, err error) {
+	limit := int64(min(maxBytes, max(freeBytes, maxRatio*len(data))))
 	source := bytes.NewReader(data)
 	reader, err := gzip.NewReader(source)
 	for ; err == nil; err = reader.Reset(source) {

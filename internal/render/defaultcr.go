@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// MaxDefaultCRBytes limits the size of a default CR.
+// MaxDefaultCRBytes limits the size of a default CR, also after decompression.
 const MaxDefaultCRBytes = 1 << 20
 
 // DefaultCR decodes a module's default CR (bundle.ContentDefaultCR), which is YAML or a tar with one YAML file. It
@@ -15,7 +15,7 @@ func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
 	if len(content) > MaxDefaultCRBytes {
 		return nil, fmt.Errorf("the content is %d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
 	}
-	objects, err := Render(Input{Content: content})
+	objects, err := Input{Content: content}.render(MaxDefaultCRBytes)
 	if err != nil {
 		return nil, err
 	}

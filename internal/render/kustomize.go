@@ -24,11 +24,11 @@ func renderOverlay(in Input) ([]placedObject, error) {
 }
 
 func buildOverlay(in Input) ([]placedObject, error) {
-	data, err := decompress(in.Content)
+	data, err := decompress(in.Content, MaxUnpackedBytes)
 	if err != nil {
 		return nil, err
 	}
-	members, err := new(budget).untar(data, func(string) bool { return true })
+	members, err := newBudget(MaxUnpackedBytes).untar(data, func(string) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,9 @@ func buildOverlay(in Input) ([]placedObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	return documents(file{"output", text})
+	var p parser
+	err = p.documents(file{"output", text})
+	return p.found, err
 }
 
 // build runs kustomize on files in memory. Callers must inspect the files first (see inspection).

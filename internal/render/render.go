@@ -33,6 +33,9 @@ const (
 	// maxSeparators limits the number of values in a document (see checkSeparators). Parsing needs up to 400 bytes of
 	// memory per value.
 	maxSeparators = 500_000
+	// maxTotalSeparators limits the number of values in all documents. Parsed objects use up to 200 bytes of memory per
+	// value.
+	maxTotalSeparators = 4 * maxSeparators
 	// maxDocumentNodes limits the number of YAML nodes in a document. maxExpanded limits their total size after
 	// aliases are expanded.
 	maxDocumentNodes = 400_000
@@ -45,9 +48,14 @@ const (
 // Render returns the objects in a module's content. It splits lists into their items and returns an error for duplicate
 // objects. in.Packed selects the format: YAML, a tar, a chart, or a tar with overlays.
 //
-// For YAML, the size of the content limits the time and memory for rendering. Charts and overlays are programs
-// without such a limit, so use Confined for them.
-func Render(in Input) (objects []*unstructured.Unstructured, err error) {
+// For YAML, the limits for documents, values and objects limit the time and memory for rendering. Charts and overlays
+// are programs without such a limit, so use Confined for them.
+func Render(in Input) ([]*unstructured.Unstructured, error) {
+	return in.render(MaxUnpackedBytes)
+}
+
+// render is like Render, but maxBytes limits the unpacked size of YAML.
+func (in Input) render(maxBytes int) (objects []*unstructured.Unstructured, err error) {
 	if len(in.Content) > bundle.MaxLayerBytes {
 		return nil, fmt.Errorf("content is %d bytes, must be at most %d", len(in.Content), bundle.MaxLayerBytes)
 	}
@@ -60,7 +68,7 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	var found []placedObject
 	switch in.Packed {
 	case v1beta2.OCIDir, v1beta2.OCIRef, "":
-		found, err = renderPlain(in)
+		found, err = renderPlain(in, maxBytes)
 	case v1beta2.HelmChart:
 		found, err = renderChart(in)
 	case v1beta2.Kustomize:
@@ -78,20 +86,18 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	return objects, nil
 }
 
-func renderPlain(in Input) ([]placedObject, error) {
-	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
+func renderPlain(in Input, maxBytes int) ([]placedObject, error) {
+	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	var found []placedObject
+	var p parser
 	for _, f := range files {
-		more, err := documents(f)
-		if err != nil {
+		if err := p.documents(f); err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
 	}
-	return found, nil
+	return p.found, nil
 }
 
 type identity struct {
@@ -129,9 +135,6 @@ func (in Input) collect(found []placedObject) ([]*unstructured.Unstructured, err
 		id := identity{f.object.GroupVersionKind().GroupKind(), f.object.GetNamespace(), f.object.GetName()}
 		if earlier, twice := seen[id]; twice {
 			return nil, fmt.Errorf("%s is already in %s", place, earlier)
-		}
-		if len(objects) == MaxObjects {
-			return nil, fmt.Errorf("%s: more than %d objects", place, MaxObjects)
 		}
 		seen[id] = place
 		dropServerFields(f.object)

@@ -60,6 +60,13 @@ func TestErrorNamesIndirectlyUsedFunction(t *testing.T) {
 			"apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
 			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings differs between renderings " +
 				"because of uuidv4 (charts/x/templates/a.yaml:5)"},
+		"function in one of two helper templates with the same name": {
+			chartWith(t, settingsMap(`{{ include "lib.password" . }}`),
+				"charts/a/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n",
+				"charts/a/templates/_lib.tpl", `{{ define "lib.password" }}{{ randAlphaNum 9 }}{{ end }}`,
+				"charts/b/Chart.yaml", "apiVersion: v2\nname: b\nversion: 1.0.0\n",
+				"charts/b/templates/_lib.tpl", `{{ define "lib.password" }}fixed{{ end }}`),
+			"because of randAlphaNum (charts/a/templates/_lib.tpl:1)"},
 		"function in a value for tpl": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
 			"text: '{{ now | date `2006` }}'"),
 			"because of now (values.yaml:1)"},

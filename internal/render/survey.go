@@ -27,6 +27,15 @@ type template struct {
 	usesTpl  bool
 }
 
+// merge returns a template with the calls and includes of both definitions of one name. Helm uses only one definition,
+// which depends on the paths of the files.
+func (t template) merge(other template) template {
+	return template{
+		calls: append(t.calls, other.calls...), includes: append(t.includes, other.includes...),
+		usesTpl: t.usesTpl || other.usesTpl,
+	}
+}
+
 // findCalls finds calls to nondeterministic functions in all files and values.
 func findCalls(files []file, values []byte) usage {
 	charts := map[string]string{}
@@ -41,7 +50,7 @@ func findCalls(files []file, values []byte) usage {
 			if name == f.name {
 				name = helmName(name, charts)
 			}
-			found[name] = t
+			found[name] = found[name].merge(t)
 		}
 	}
 	return found

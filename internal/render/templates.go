@@ -32,14 +32,15 @@ func (in Input) renderOnce(files []file, layer []byte) ([]placedObject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s", shortenMessage(err.Error()))
 	}
-	definitions, err := crds(c)
-	if err != nil {
+	var p parser
+	if err := p.crds(c); err != nil {
 		return nil, err
 	}
-	objects, err := manifests(texts)
-	if err != nil {
+	definitions := slices.Clone(p.found)
+	if err := p.manifests(texts); err != nil {
 		return nil, err
 	}
+	objects := p.found[len(definitions):]
 	if in.TestHooks {
 		return slices.DeleteFunc(objects, func(o placedObject) bool { return !isTest(o.object) }), nil
 	}
@@ -106,48 +107,42 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	return values, checkSchemas(c, all)
 }
 
-// crds returns the objects in the crds folders, which are not templated.
-func crds(c *chart.Chart) ([]placedObject, error) {
+// crds parses the files in the crds folders, which are not templated.
+func (p *parser) crds(c *chart.Chart) error {
 	files := c.CRDObjects()
 	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })
-	var found []placedObject
 	for _, f := range files {
-		more, err := documents(file{f.Filename, f.File.Data})
-		if err != nil {
-			return nil, err
+		if err := p.documents(file{f.Filename, f.File.Data}); err != nil {
+			return err
 		}
-		found = append(found, more...)
 	}
-	return found, nil
+	return nil
 }
 
 // manifests parses the templates' output by file name.
-func manifests(texts map[string]string) ([]placedObject, error) {
+func (p *parser) manifests(texts map[string]string) error {
 	names := make([]string, 0, len(texts))
 	total := 0
 	for name, text := range texts {
 		if total += len(text); total > bundle.MaxLayerBytes {
-			return nil, fmt.Errorf("the templates render to more than %d bytes", bundle.MaxLayerBytes)
+			return fmt.Errorf("the templates render to more than %d bytes", bundle.MaxLayerBytes)
 		}
 		if !strings.HasSuffix(name, "NOTES.txt") && strings.TrimSpace(text) != "" {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	var found []placedObject
 	for _, name := range names {
 		for i, text := range split(texts[name]) {
 			if i == maxDocuments {
-				return nil, fmt.Errorf("%s: more than %d documents", name, maxDocuments)
+				return fmt.Errorf("%s: more than %d documents", name, maxDocuments)
 			}
-			more, err := document(fmt.Sprintf("%s, document %d", name, i+1), []byte(text))
-			if err != nil {
-				return nil, err
+			if err := p.document(fmt.Sprintf("%s, document %d", name, i+1), []byte(text)); err != nil {
+				return err
 			}
-			found = append(found, more...)
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // split divides a template's output at lines that start with ---. It omits empty documents.

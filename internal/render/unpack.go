@@ -31,21 +31,23 @@ type file struct {
 
 // unpack returns the YAML and JSON files in a blob, sorted by path. It limits the actual size of the data, because
 // sizes in headers can be wrong.
-func unpack(data []byte, mustBeTar bool) ([]file, error) {
-	data, err := decompress(data)
+func unpack(data []byte, mustBeTar bool, maxBytes int) ([]file, error) {
+	data, err := decompress(data, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	if mustBeTar || isTar(data) {
-		return new(budget).untar(data, IsManifest)
+		return newBudget(maxBytes).untar(data, IsManifest)
 	}
 	return []file{{name: "content", data: data}}, nil
 }
 
 // budget counts the bytes and entries in an archive and its nested archives. The limits apply to the totals.
 type budget struct {
-	unpacked, entries int
+	maxBytes, unpacked, entries int
 }
+
+func newBudget(maxBytes int) *budget { return &budget{maxBytes: maxBytes} }
 
 // isTar reports whether data is a POSIX or GNU tar.
 func isTar(data []byte) bool {
@@ -84,12 +86,12 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 		}
 		seen[strings.ToLower(name)] = name
 		// A sparse entry can be larger than the tar itself, so limit the total size of the files.
-		body, err := io.ReadAll(io.LimitReader(members, int64(MaxUnpackedBytes-b.unpacked)+1))
+		body, err := io.ReadAll(io.LimitReader(members, int64(b.maxBytes-b.unpacked)+1))
 		if err != nil {
 			return nil, fmt.Errorf("tar: %s: %w", name, err)
 		}
-		if b.unpacked += len(body); b.unpacked > MaxUnpackedBytes {
-			return nil, fmt.Errorf("tar: %s: the files are more than %d bytes in total", name, MaxUnpackedBytes)
+		if b.unpacked += len(body); b.unpacked > b.maxBytes {
+			return nil, fmt.Errorf("tar: %s: the files are more than %d bytes in total", name, b.maxBytes)
 		}
 		files = append(files, file{name: name, data: body})
 	}

@@ -285,7 +285,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 		t.Errorf("the skipped Kyma got bundle %+v", last.Statement.Predicate)
 	}
 	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
-	if life := ship.Statement.Predicate.ExpiresAt.Sub(ship.Statement.Predicate.IssuedAt); life != 2160*time.Hour ||
+	if life := ship.Statement.Predicate.ExpiresAt.Sub(ship.Statement.Predicate.IssuedAt); life != 3240*time.Hour ||
 		ship.State.Settings.Autonomy != "Catalog" {
 		t.Errorf("the bundle of r-ship is valid for %s with settings %+v", life, ship.State.Settings)
 	}

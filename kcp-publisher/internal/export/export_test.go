@@ -319,6 +319,10 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 		"a missing image": {
 			func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone",
 		},
+		"an expired bundle": {
+			func(o *Options) { o.Now = noon.Add(time.Hour) },
+			"runtime berlin: the newest bundle expired at 2026-05-04T13:00:00Z",
+		},
 		"a bundle signed with a different key": {
 			func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)",
 		},

@@ -122,6 +122,10 @@ func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 	if err != nil {
 		return err
 	}
+	if expires := newest.Statement.Predicate.ExpiresAt; !g.Now.Before(expires) {
+		return fmt.Errorf("the newest bundle expired at %s, and agents refuse expired bundles: check that the "+
+			"publisher runs and is not suspended, and export again", expires.Format(time.RFC3339))
+	}
 	g.recordModules(newest)
 	needs, err := g.listNeeds(ctx, target{runtime: runtime}, newest)
 	if err != nil {

@@ -95,7 +95,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 		return foundImage{}, err
 	}
 	name := bundle.ImageRepository(named.Name()) + ":" + tag
-	found.needs[0].reference = name
+	found.needs[len(found.needs)-1].reference = name
 	found.image = bundle.CarriedImage{
 		Reference: text, Name: name, MediaType: root.MediaType, Digest: root.Digest, SizeBytes: root.Size,
 	}

@@ -330,7 +330,7 @@ func (p *Publisher) setPredicate(
 	// the same certificate. The certificate can be trusted even if the last bundle was read from the registry,
 	// because nextCertificate verifies its signature.
 	if runtime.Certificate, err = d.keys.nextCertificate(d.adopted.LastBundle, runtime,
-		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
+		max(p.CertificateValidity, 2*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
 	}
 	wanted := plan.ResolvedBundle{Documents: d.resolved.documents, RequestedNames: result.RequestedNames,

@@ -55,11 +55,14 @@ func newImport() *cobra.Command {
 			outcomes := []imported{}
 			for _, file := range files {
 				var outcome importer.Outcome
-				if outcome, err = importOne(ctx, cmd, target, file.Paths); err != nil {
+				outcome, err = importOne(ctx, cmd, target, file.Paths)
+				if err == nil || outcome.PinnedRoot != "" { // a repeated import does not pin the root again
+					outcomes = append(outcomes, imported{file.Paths, outcome})
+				}
+				if err != nil {
 					err = fmt.Errorf("%s: %w", file.Paths[0], err)
 					break
 				}
-				outcomes = append(outcomes, imported{file.Paths, outcome})
 			}
 			return errors.Join(err, printImported(cmd.OutOrStdout(), format, outcomes))
 		},

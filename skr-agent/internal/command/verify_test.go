@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -153,19 +154,26 @@ func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	)
 }
 
-// export writes the bundle and its blobs to a file and returns the path.
+// export writes the root of trust, the bundle and its blobs to a file and returns the path.
 func (f *fleet) export() string {
 	f.Helper()
+	roots, err := f.place.Reading(f.Context(), bundle.TrustRepository)
+	f.must(err)
+	fetched, err := store.Fetch(f.Context(), roots, bundle.RootTag(1))
+	f.must(err)
+	root := bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
 	layout := airgap.Layout{
 		References: []airgap.Reference{
 			{Name: bundle.DesiredRepository("berlin") + ":" + bundle.TagDesired, Descriptor: f.manifest.Descriptor},
+			{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: root.Descriptor},
 		},
 	}
-	for _, blob := range append(f.everything, f.documents.State, f.documents.Catalog, f.manifest) {
+	for _, blob := range append(f.everything, f.documents.State, f.documents.Catalog, f.manifest, root,
+		bundle.NewBlob(bundle.MediaTypeRoot, f.root.Raw), bundle.EmptyBlob()) {
 		layout.Items = append(layout.Items, airgap.InMemory(blob))
 	}
 	path := filepath.Join(f.TempDir(), "file.tar")
-	_, err := airgap.Write(f.Context(), path, layout, airgap.Packing{}, func(int64) {})
+	_, err = airgap.Write(f.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	f.must(err)
 	return path
 }

@@ -120,7 +120,5 @@ func (i Importer) imageBlobs(
 			}
 		},
 	}
-	err = walk.Walk(ctx, image.Descriptor())
-	slices.Reverse(found)
-	return found, err
+	return found, walk.Walk(ctx, image.Descriptor())
 }

@@ -47,7 +47,8 @@ type Outcome struct {
 	// Mirrors contains the values of the flag --mirror for runtimes that pull the imported images.
 	Mirrors []string `json:"mirrors"`
 	// PinnedRoot is the digest of the root of trust that this import pinned because no root was configured. An operator
-	// must compare it with the fleet's root.
+	// must compare it with the fleet's root. It is also set if the import failed after it pinned the root, because the
+	// next import does not pin a root.
 	PinnedRoot digest.Digest `json:"trustedAtFirst,omitempty"`
 	// WrittenCount is the number of blobs and manifests that the import wrote. ExistingCount is the number that already
 	// existed at the target.
@@ -65,7 +66,7 @@ type ImportedBundle struct {
 }
 
 // Import imports one file, which can consist of several volumes. If the error is a *refusal.Error, Import did not write
-// anything. After any other error, another call continues the import.
+// anything. After any other error, another call continues the import, and the outcome contains the completed part.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.OnProgress == nil {
 		i.OnProgress = func(int64) {}
@@ -75,9 +76,9 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer file.Close()
-	first := false
+	pinsRoot := false
 	if i.Root.Version == 0 {
-		if i.Root, first, err = i.choosePinnedRoot(ctx, file); err != nil {
+		if i.Root, pinsRoot, err = i.choosePinnedRoot(ctx, file); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -85,11 +86,7 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	outcome, err := i.write(ctx, file, accepted)
-	if first {
-		outcome.PinnedRoot = digest.FromBytes(i.Root.Raw)
-	}
-	return outcome, err
+	return i.write(ctx, file, accepted, pinsRoot)
 }
 
 // verifiedContent is the verified content in a file to import.

@@ -48,6 +48,14 @@ func (s *sender) withImage(
 ) airgap.Layout {
 	s.t.Helper()
 	carried, items := image(s.t, content)
+	return s.withImageBlobs(layout, sequence, carried, items, change)
+}
+
+func (s *sender) withImageBlobs(
+	layout airgap.Layout, sequence int64, carried bundle.CarriedImage, items []airgap.Item,
+	change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
+) airgap.Layout {
+	s.t.Helper()
 	bundles := []bundle.CarriedBundle{{Runtime: "berlin", Digest: s.last.Digest}}
 	predicate := bundle.CarriedPredicate{
 		Epoch:     1,

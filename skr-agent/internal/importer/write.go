@@ -19,14 +19,19 @@ import (
 // no bundle without its content.
 type targetWriter struct {
 	Importer
-	file    *airgap.File
-	outcome Outcome
+	file *airgap.File
+	// pinsRoot is true if the target has no root of trust yet and no root was configured.
+	pinsRoot bool
+	outcome  Outcome
 }
 
-func (i Importer) write(ctx context.Context, file *airgap.File, j verifiedContent) (Outcome, error) {
+func (i Importer) write(
+	ctx context.Context, file *airgap.File, j verifiedContent, pinsRoot bool,
+) (Outcome, error) {
 	w := &targetWriter{
 		Importer: i,
 		file:     file,
+		pinsRoot: pinsRoot,
 		outcome:  Outcome{Bundles: []ImportedBundle{}, Images: []string{}, Mirrors: []string{}},
 	}
 	for _, step := range []func(context.Context, verifiedContent) error{w.copyContents, w.copyList, w.copyImages,
@@ -124,6 +129,10 @@ func (w *targetWriter) copyRoots(ctx context.Context, j verifiedContent) error {
 		if _, err := store.Head(ctx, to, tag); err == nil {
 			w.outcome.ExistingCount++ // skip it; a version of the root never changes
 			continue
+		}
+		if w.pinsRoot && version == w.Root.Version {
+			// Record it before the write, because the target can store the root although the request fails.
+			w.outcome.PinnedRoot = digest.FromBytes(w.Root.Raw)
 		}
 		fetched, err := store.Fetch(ctx, from, tag)
 		if err != nil {

@@ -73,7 +73,7 @@ var Settings = []Setting{
 		Annotation,
 		v1beta2.AnnotationCarried,
 		VerbSetCarried,
-		"allows months without a report, and bundles that are valid for the same time",
+		"allows months without a report, and bundles that are valid for a longer time",
 		"",
 	},
 	{

@@ -130,7 +130,7 @@ func RenewBundle(
 	}
 	next = last.Predicate
 	life := next.ExpiresAt.Sub(next.IssuedAt)
-	needed = !now.Before(next.IssuedAt.Add(life / 3))
+	needed = !now.Before(renewalTime(next))
 	next.Epoch, next.RootVersion = root.Epoch, root.Version
 	next.IssuedAt = now.UTC().Truncate(time.Millisecond)
 	next.ExpiresAt = next.IssuedAt.Add(max(life, validity))
@@ -247,7 +247,12 @@ func statementReason(
 		reasonCandidate{ReasonSequenceBehind, last.Sequence < recordedSequence},
 		reasonCandidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxClockDifference},
 		reasonCandidate{ReasonValidityTooShort, life < validity},
-		reasonCandidate{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
+		reasonCandidate{ReasonRenewalDue, !now.Before(renewalTime(last))})
+}
+
+// renewalTime returns the time when a bundle's renewal is due, which is after a third of its validity period.
+func renewalTime(p bundle.Predicate) time.Time {
+	return p.IssuedAt.Add(p.ExpiresAt.Sub(p.IssuedAt) / 3)
 }
 
 func firstReason(all ...reasonCandidate) Reason {

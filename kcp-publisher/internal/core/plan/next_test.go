@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -272,6 +273,29 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r,
 		rotated, validity, noon); reason != "" {
 		t.Errorf("the bundle is pushed again with sequence %d", predicate.Sequence)
+	}
+}
+
+// An operator can export a bundle immediately before its renewal.
+func TestCarriedBundleIsValidInTransitUntilItsRenewal(t *testing.T) {
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
+		Name: "ship", Annotations: map[string]string{v1beta2.AnnotationCarried: "2160h"},
+	}}
+	r := Rules{}.Runtime(kyma, nil)
+	r.RecordedBundle = nil
+	wanted := ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}
+	predicate, _ := NextBundle(Adoption{}, wanted, r, trusted, r.Validity, noon)
+	last := publishedAt(t, noon, nil, "keda")
+	last.Predicate = predicate
+	for now := noon; ; now = now.Add(time.Hour) {
+		if _, reason := NextBundle(after(last), wanted, r, trusted, r.Validity, now); reason == ReasonRenewalDue {
+			break
+		} else if reason != "" {
+			t.Fatalf("got reason %q", reason)
+		}
+		if left := predicate.ExpiresAt.Sub(now); left < 2160*time.Hour {
+			t.Fatalf("after %s, the bundle is valid for %s, want at least 2160h", now.Sub(noon), left)
+		}
 	}
 }
 

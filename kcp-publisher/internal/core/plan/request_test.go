@@ -74,9 +74,9 @@ func TestKymaAnnotationsAndLabelsChangeTheResolveRequest(t *testing.T) {
 			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
 		}, func(r *resolve.Request) { r.Requested, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"reports carried by hand with the default silence": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
-			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
+			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence * 3 / 2 }},
 		"reports carried by hand with a silence of a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
-			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
+			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 1080 * time.Hour }},
 		"runtime ID from the label": {
 			set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) {
 				r.ID, r.Audience.Runtime = "r-1", "r-1"

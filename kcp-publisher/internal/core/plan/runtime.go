@@ -104,8 +104,9 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		RecordedBundle: &RecordedBundle{}, IsChanging: r.IsChanging, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.SilenceTimeoutFor(kyma); carried && err == nil {
-		// The bundle must stay valid until an operator has carried it to the runtime.
-		next.Validity = silence
+		// An operator can export the bundle at any time before its renewal, which is due after a third of its validity.
+		// The other two thirds must be long enough to carry the bundle to the runtime.
+		next.Validity = silence * 3 / 2
 	}
 	next.IsInUse = r.isInUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {

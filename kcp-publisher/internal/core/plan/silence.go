@@ -194,6 +194,7 @@ const (
 	// carriedSilence is the default silence timeout of a runtime if an operator carries its reports by hand.
 	carriedSilence = 90 * 24 * time.Hour
 	// maxCarriedSilence is the maximum silence timeout in an annotation. It also limits the validity of bundles that an
-	// operator carries by hand, because an attacker could withhold a newer bundle until the old one expires.
+	// operator carries by hand, to 549 days, because an attacker could withhold a newer bundle until the old one
+	// expires.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
