@@ -19,7 +19,7 @@ import (
 
 // CheckReleases checks the desired state against the release keys and minimum versions in the root of trust r. It
 // returns an error if a module's release is not proven or its version is too old. The map documents must contain the
-// blobs that Manifest.Evidence lists for all modules. The function decode parses the default CR in a module's release.
+// blobs that Manifest.Evidence lists for all modules. decode parses the default CR in a module's release.
 func CheckReleases(
 	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
 	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,

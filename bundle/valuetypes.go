@@ -116,7 +116,7 @@ func CheckValueName(name string) error {
 	return nil
 }
 
-// InvalidValues returns an error for a module whose runtime defines values of the wrong type. The argument refs lists
+// InvalidValues returns an error for a module whose runtime defines values of the wrong type. refs lists
 // the references to these values. If it is empty, InvalidValues returns nil. If defaultCR is not nil, the error lists
 // the fields of this default CR that use the values.
 func InvalidValues(module string, refs []ValueRef, defaultCR *unstructured.Unstructured) error {

@@ -46,7 +46,7 @@ type ImageWalk struct {
 	// to.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
 	// Found is called for every blob, and for a manifest after all blobs that the manifest lists. Registries accept
-	// blobs in this order. The argument manifest contains the bytes of a manifest or index. For other blobs, it is nil.
+	// blobs in this order. manifest contains the bytes of a manifest or index. For other blobs, it is nil.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited        map[imageBlob]bool

@@ -141,7 +141,7 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // RetryPaused calls transfer again if the registry returned 429 or 503, or if it refused an upload that the next call
-// sends in chunks. The function transfer must skip the parts that it has already transferred.
+// sends in chunks. transfer must skip the parts that it has already transferred.
 func RetryPaused(transfer func() error) error {
 	const retries = 3
 	err := retryRefused(transfer)

@@ -226,7 +226,7 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 }
 
 // PlaceDocuments makes a bundle's documents available in the runtime's repository. The caller must first write the
-// documents with EnsureDocuments. The function present reports whether the runtime's repository is known to contain a
+// documents with EnsureDocuments. present reports whether the runtime's repository is known to contain a
 // blob. PlaceDocuments does not push these blobs.
 func PlaceDocuments(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, present func(digest.Digest) bool,

@@ -16,7 +16,7 @@ import (
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
 // download downloads a release archive with setup-envtest and links its programs into the cache. It uses the newest
-// patch of the minor version, because some patch versions have no archive. The argument index is the URL of the
+// patch of the minor version, because some patch versions have no archive. index is the URL of the
 // archive list.
 func download(ctx context.Context, index, cache string, progress io.Writer) error {
 	if err := reachable(ctx, index); err != nil {

@@ -98,7 +98,7 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// missingNames returns the names that are missing on a page. The argument form is the format string for a name on the
+// missingNames returns the names that are missing on a page. form is the format string for a name on the
 // page, such as "`%s`".
 func missingNames(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

@@ -39,7 +39,7 @@ type Alert struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// File returns the path of the file with a chart's alerts. The argument root is the folder of the checkout.
+// File returns the path of the file with a chart's alerts. root is the folder of the checkout.
 func File(root, chart string) string {
 	return filepath.Join(root, "charts", chart, "files", "monitoring", "alerts.yaml")
 }

@@ -94,7 +94,7 @@ const requestGrace = 2 * time.Minute
 // time, the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
 const twoLeadersTime = 15 * time.Second
 
-// NewChecker returns a checker for a fleet. The argument staged is the only module with rollouts. The argument
+// NewChecker returns a checker for a fleet. staged is the only module with rollouts. The argument
 // concurrent is the maximum number of non-canary runtimes without a result for a new version.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
@@ -180,7 +180,7 @@ func (c *Checker) RequestWithdrawn(at time.Duration, runtime string, modules ...
 	}
 }
 
-// Promoted announces that a version is promoted to a channel. The argument broken is true if the version fails in
+// Promoted announces that a version is promoted to a channel. broken is true if the version fails in
 // every canary.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()

@@ -75,7 +75,7 @@ type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles Go packages and sets main.version. The argument name is the file name for a single program. If name
+// compile compiles Go packages and sets main.version. name is the file name for a single program. If name
 // is empty, each program gets the name of its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)

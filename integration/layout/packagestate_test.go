@@ -116,7 +116,7 @@ func (p packageScope) typeOf(name string, spec *ast.ValueSpec) ast.Expr {
 	return nil
 }
 
-// isSynchronized reports whether a type contains a lock or an atomic value. The argument depth is the recursion depth.
+// isSynchronized reports whether a type contains a lock or an atomic value. depth is the recursion depth.
 func (p packageScope) isSynchronized(e ast.Expr, depth int) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:

@@ -34,7 +34,7 @@ import (
 // chartNamespaces maps each chart to its installation namespace.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart runs the programs as the ServiceAccounts from their charts. The argument values contains the chart values by
+// byChart runs the programs as the ServiceAccounts from their charts. values contains the chart values by
 // program.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {

@@ -409,7 +409,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 }
 
 // checkRequests checks that the API server denied none of a program's requests, and that the program used each of its
-// permissions. The function noOccasion returns true for permissions that the program does not have to use.
+// permissions. noOccasion returns true for permissions that the program does not have to use.
 func checkRequests(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runTakeover runs `kcp-publisher takeover` and returns its output. The argument succeeds is the expected result of the
+// runTakeover runs `kcp-publisher takeover` and returns its output. succeeds is the expected result of the
 // command.
 func (l landscapeOf) runTakeover(succeeds bool, args ...string) string {
 	l.t.Helper()

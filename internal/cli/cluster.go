@@ -30,7 +30,7 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the connection flags, except --namespace. The argument name is the cluster's name in the help, such as
+// AddFlags adds the connection flags, except --namespace. name is the cluster's name in the help, such as
 // "the runtime".
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, name string) {
 	c.name = name

@@ -62,7 +62,7 @@ func (p Palette) Paint(color Color, word string) string {
 // newColorMarker returns a random marker for color sequences.
 func newColorMarker() string { return strconv.FormatUint(uint64(rand.Uint32())|1<<31, 10) }
 
-// isColored reports whether to color the output. The argument mode is the value of --color.
+// isColored reports whether to color the output. mode is the value of --color.
 func isColored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":

@@ -88,7 +88,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly requires n positional arguments. The text expected describes the arguments in errors, such as "one runtime".
+// Exactly requires n positional arguments. expected describes the arguments in errors, such as "one runtime".
 func Exactly(n int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil && looksLikeSource(args[0]) {
@@ -111,7 +111,7 @@ func looksLikeSource(argument string) bool {
 	return err == nil || strings.ContainsAny(argument, "/:.")
 }
 
-// AtLeastOne requires at least one positional argument. The text kind describes the arguments in errors, such as
+// AtLeastOne requires at least one positional argument. kind describes the arguments in errors, such as
 // "runtime".
 func AtLeastOne(kind string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {

@@ -47,7 +47,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// newBuildInfo returns this program's build. The argument info is nil if the program does not contain build
+// newBuildInfo returns this program's build. info is nil if the program does not contain build
 // information.
 func newBuildInfo(version string, info *debug.BuildInfo) buildInfo {
 	b := buildInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}

@@ -40,7 +40,7 @@ func protectedTargets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change to labels. The parameter policies contains the module's admission policies, each as its kind
+// now or after a change to labels. policies contains the module's admission policies, each as its kind
 // and name.
 func checkInterception(o *unstructured.Unstructured, agentNamespace string, policies map[string]bool) string {
 	all, problem := parseInterceptors(o)

@@ -38,7 +38,7 @@ func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) lab
 	return left
 }
 
-// SafeLabels returns the labels to apply to the agent's namespace. The parameter current contains all current labels,
+// SafeLabels returns the labels to apply to the agent's namespace. current contains all current labels,
 // others contains those that other field managers own, and wanted contains the requested labels. A label keeps its
 // current value if the requested change would let a webhook or policy intercept the agent's requests. The error lists
 // each such label with the reason.

@@ -25,7 +25,7 @@ func (r Permission) String() string {
 	return text
 }
 
-// Plurals is a function that returns the plural resource name of a kind, as in RBAC rules. The result known is false
+// Plurals is a function that returns the plural resource name of a kind, as in RBAC rules. known is false
 // for an unknown kind.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 

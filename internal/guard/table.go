@@ -104,7 +104,7 @@ func agentNames() string {
 	return fmt.Sprintf("(%s([%s].*)?|%s.*)", AgentName, agentNameSeparators, reservedPrefix)
 }
 
-// celExpression replaces <NAME> placeholders in a CEL expression. The parameter replacements contains pairs of names
+// celExpression replaces <NAME> placeholders in a CEL expression. replacements contains pairs of names
 // and values. Some placeholders, such as <home>, are predefined.
 func celExpression(expression string, replacements ...string) string {
 	all := []string{

@@ -46,7 +46,7 @@ func (f *Flags) elections() Election {
 // intervalJitter is the default jitter for polling intervals in percent.
 const intervalJitter = 10
 
-// AddFlags adds flags and settings. The text cluster describes the cluster in the help.
+// AddFlags adds flags and settings. cluster describes the cluster in the help.
 //
 // If authenticate is nil, the metrics endpoint does not authenticate clients and listens on the loopback address by
 // default. A program can use nil to avoid the large packages for authentication.

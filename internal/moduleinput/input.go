@@ -27,7 +27,7 @@ type Sources struct {
 	Capabilities func() (render.Capabilities, error)
 }
 
-// Input returns the input for rendering a Manifest. The argument namespace is the default namespace for its objects.
+// Input returns the input for rendering a Manifest. namespace is the default namespace for its objects.
 // The error is temporary.
 func (s Sources) Input(m *v1beta2.Manifest, namespace string) (in render.Input, problem *Problem, err error) {
 	var source v1beta2.ImageSpec
@@ -51,7 +51,7 @@ func (s Sources) Input(m *v1beta2.Manifest, namespace string) (in render.Input, 
 	return in, nil, err
 }
 
-// content loads the content that an ImageSpec refers to. The argument field is the name of the field with the
+// content loads the content that an ImageSpec refers to. field is the name of the field with the
 // ImageSpec, for messages.
 func (s Sources) content(source v1beta2.ImageSpec, field string) ([]byte, *Problem, error) {
 	blob := digest.Digest(source.Ref)

@@ -84,7 +84,7 @@ func (c *Cluster) CheckReachable(ctx context.Context) (findings []Finding, answe
 		Clock("the API server", ahead, known)}, true
 }
 
-// CheckRights checks the permissions in the RBAC files dir/PART.yaml. The function advice returns the advice for a file
+// CheckRights checks the permissions in the RBAC files dir/PART.yaml. advice returns the advice for a file
 // with missing permissions.
 func (c *Cluster) CheckRights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
@@ -103,7 +103,7 @@ func (c *Cluster) CheckRights(
 	return findings
 }
 
-// CheckPermissions checks whether the API server grants all permissions. The argument part is the name of their RBAC
+// CheckPermissions checks whether the API server grants all permissions. part is the name of their RBAC
 // file without its extension.
 func (c *Cluster) CheckPermissions(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.listDenied(ctx, permissions)
@@ -170,7 +170,7 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions checks whether the API server serves all kinds and fields in the CRD files in dir. The argument worst is
+// Definitions checks whether the API server serves all kinds and fields in the CRD files in dir. worst is
 // the result for a missing kind or field.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)

@@ -14,7 +14,7 @@ const (
 )
 
 // Clock returns the finding for the difference between this machine's clock and a server's clock. The duration ahead is
-// negative if this machine's clock is behind. The text server describes the server in messages.
+// negative if this machine's clock is behind. server describes the server in messages.
 func Clock(server string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + server
 	if !known {

@@ -117,7 +117,7 @@ func missingFields(expected, actual map[string]any, path string, depth int) []st
 // shownFields limits the number of fields in a message.
 const shownFields = 3
 
-// ServedFinding returns the finding for the results of MissingFields. The argument worst is the result for a missing
+// ServedFinding returns the finding for the results of MissingFields. worst is the result for a missing
 // kind or field.
 func (d Definition) ServedFinding(served bool, lacks []string, worst Result, advice string) Finding {
 	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)

@@ -136,7 +136,7 @@ func hasUsedUp(child *os.ProcessState, most time.Duration) bool {
 	return child.UserTime()+child.SystemTime() > most*9/10
 }
 
-// describeFailure returns the reason why a child failed. The parameter complaint is the child's error output.
+// describeFailure returns the reason why a child failed. complaint is the child's error output.
 func (c Confined) describeFailure(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)

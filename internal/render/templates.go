@@ -70,7 +70,7 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values returns the top-level objects for templates, such as .Values and .Release. The parameter layer is the module's
+// values returns the top-level objects for templates, such as .Values and .Release. layer is the module's
 // config layer.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	defaults, err := in.configValues(layer, c.Name())

@@ -19,7 +19,7 @@ func isPlainPath(name string) bool {
 // tree maps paths to an overlay's files.
 type tree map[string][]byte
 
-// root returns the folder of the kustomization to build. The parameter asked is the requested folder, or empty for the
+// root returns the folder of the kustomization to build. asked is the requested folder, or empty for the
 // top level.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)

@@ -104,7 +104,7 @@ func read(site fs.FS, name string) (page, error) {
 	return p, nil
 }
 
-// resolve returns the file and the anchor of a link in the file source. The result inside is false for a link to
+// resolve returns the file and the anchor of a link in the file source. inside is false for a link to
 // another site.
 func resolve(source, link string) (file, anchor string, inside bool) {
 	target, err := url.Parse(link)

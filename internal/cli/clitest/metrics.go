@@ -17,7 +17,7 @@ import (
 const metricPrefix = "kyma_pull_"
 
 // CheckMetrics fails if a page's table does not match the program's metrics. With update, it writes the table. The
-// table is between the comments "PROGRAM" and "end of PROGRAM". The argument exported contains the collectors that the
+// table is between the comments "PROGRAM" and "end of PROGRAM". exported contains the collectors that the
 // program registers only while it runs.
 func CheckMetrics(t *testing.T, path, program string, update bool, exported ...prometheus.Collector) {
 	t.Helper()

@@ -37,7 +37,7 @@ type notifiedRuntime struct{ *v1beta2.Kyma }
 func newNotified(name types.NamespacedName, runtime string) notifiedRuntime {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	// The function priorityHandler reads this label to determine the priority.
+	// priorityHandler reads this label to determine the priority.
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime}
 	return notifiedRuntime{kyma}
 }

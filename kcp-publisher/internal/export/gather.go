@@ -280,7 +280,7 @@ func (g *gatherer) addModule(
 	return needs, nil
 }
 
-// addImage adds an image's blobs. The parameter configured is true if an operator configured the image, and false if a
+// addImage adds an image's blobs. configured is true if an operator configured the image, and false if a
 // module uses the image.
 //
 // For a base, addImage adds only images with a known digest, because a tag can refer to another image than when the

@@ -32,7 +32,7 @@ type foundImage struct {
 	needs []blobNeed
 }
 
-// find returns an image's blobs. The parameter configured is true if an operator configured the image, and false if a
+// find returns an image's blobs. configured is true if an operator configured the image, and false if a
 // module uses the image. Modules are not trusted, so find does not connect to internal addresses for their images.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {

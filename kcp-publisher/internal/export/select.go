@@ -76,7 +76,7 @@ type blobPlace struct {
 
 func (n blobNeed) place() blobPlace { return blobPlace{n.repository, n.item.Descriptor.Digest} }
 
-// selectBlobs returns the blobs that at least one runtime needs and does not have. The parameter known contains the
+// selectBlobs returns the blobs that at least one runtime needs and does not have. known contains the
 // blobs that each runtime has. A blob that several runtimes need is counted once.
 func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}

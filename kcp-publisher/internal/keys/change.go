@@ -166,7 +166,7 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 	return &Change{folder: f, root: root, draft: draft, files: &fileSet{folder: f}}, nil
 }
 
-// Release adds a release key for components whose names start with a prefix. The parameter public is the path of the
+// Release adds a release key for components whose names start with a prefix. public is the path of the
 // public key's file. threshold is the number of the prefix's keys that must sign each component. If it is 0, an
 // existing prefix keeps its number, and a new one gets 1.
 func (c *Change) Release(prefix, public string, threshold int) error {

@@ -44,7 +44,7 @@ type Folder struct {
 	// Passphrase encrypts new key files and decrypts existing ones. It is nil if key files are not encrypted.
 	Passphrase []byte
 
-	// exclusive is true if the caller has locked the folder. The function step is called before each step in a change.
+	// exclusive is true if the caller has locked the folder. step is called before each step in a change.
 	// Only tests set it.
 	exclusive bool
 	step      func(string)

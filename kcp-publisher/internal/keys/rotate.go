@@ -16,7 +16,7 @@ import (
 )
 
 // Rotate adds a new key to a role and revokes the keys that earlier rotations replaced. Agents accept the current key
-// until the next rotation. If dropOld is true, Rotate also revokes the current key. The parameter public is the path of
+// until the next rotation. If dropOld is true, Rotate also revokes the current key. public is the path of
 // a file with the new public key, or a KMS reference. If public is empty, Rotate generates a key.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]

@@ -173,7 +173,7 @@ func (e *UnknownKeyError) Error() string {
 		lines.String())
 }
 
-// Find returns the thumbprint of a key in any root version. The parameter name is the key's complete thumbprint or ID.
+// Find returns the thumbprint of a key in any root version. name is the key's complete thumbprint or ID.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

@@ -97,7 +97,7 @@ func Open(
 }
 
 // CheckReleases verifies the release proofs for all installed and offered modules in an accepted bundle. root can be a
-// different root of trust than the one that verified the bundle. The function readProof reads a proof. refused is the
+// different root of trust than the one that verified the bundle. readProof reads a proof. refused is the
 // reason if the root refuses a module, and err is an error from readProof.
 func CheckReleases(
 	ctx context.Context, readProof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,

@@ -36,7 +36,7 @@ func (f *GitFlags) Add(flags *pflag.FlagSet) {
 // IsSet reports whether one of the flags is set.
 func (f *GitFlags) IsSet() bool { return *f != GitFlags{} }
 
-// Open returns the repository with the given URL. The parameter flag is the name of the flag that contains the URL, for
+// Open returns the repository with the given URL. flag is the name of the flag that contains the URL, for
 // error messages.
 func (f *GitFlags) Open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.Tag, Path: f.path}
@@ -68,7 +68,7 @@ type LoadedObjects struct {
 	copied     string
 }
 
-// Applied returns the commit that contains the objects. The result ok is false if the objects are from a folder.
+// Applied returns the commit that contains the objects. ok is false if the objects are from a folder.
 func (l LoadedObjects) Applied() (commit git.AppliedCommit, ok bool) {
 	if l.commit == nil {
 		return git.AppliedCommit{}, false
@@ -92,7 +92,7 @@ func (l LoadedObjects) Close() {
 	}
 }
 
-// LoadObjects reads objects from a Git repository or a folder. It prints ignored files to out. The parameter flag is
+// LoadObjects reads objects from a Git repository or a folder. It prints ignored files to out. flag is
 // the name of the flag that contains the location, for error messages.
 func (f *GitFlags) LoadObjects(ctx context.Context, flag, from string, out io.Writer) (LoadedObjects, error) {
 	if !git.IsRepository(from) {

@@ -104,7 +104,7 @@ var PageLimits = serve.Limits{
 	Write: 2 * tokenValidity,
 }
 
-// newSignIn returns the sign-in and the access control for the UI. The parameter config contains the UI's own
+// newSignIn returns the sign-in and the access control for the UI. config contains the UI's own
 // credentials for the API server, and options contains the scheme and the REST mapper.
 func (f *signInFlags) newSignIn(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// RegistryCredentials adds credentials for a user of the token service to config. The parameter config is the content
+// RegistryCredentials adds credentials for a user of the token service to config. config is the content
 // of a docker config.json, or empty.
 func RegistryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	if location == "" {

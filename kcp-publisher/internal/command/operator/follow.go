@@ -44,7 +44,7 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// options returns the Follower options that the flags define, or nil without --git-url. The parameter selector is the
+// options returns the Follower options that the flags define, or nil without --git-url. selector is the
 // value of --watch-label-selector.
 func (f *followFlags) options(namespace, selector string) (*follow.Options, error) {
 	if f.url == "" {

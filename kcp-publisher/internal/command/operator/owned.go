@@ -36,7 +36,7 @@ func newOwned(count int) *owned {
 }
 
 // add registers the shard with this number while the shard's manager runs. After the manager stops, the agents of the
-// shard's runtimes are disconnected. The parameter subscribers is nil if no endpoint for agents is configured.
+// shard's runtimes are disconnected. subscribers is nil if no endpoint for agents is configured.
 func (o *owned) add(
 	mgr ctrl.Manager, number int, kymas *controller.Kymas, subscribers *notify.Subscribers,
 ) error {

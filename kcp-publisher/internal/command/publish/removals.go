@@ -39,7 +39,7 @@ func (g *removalGuard) approve(kymas []v1beta2.Kyma) error {
 	return nil
 }
 
-// judge decides about all removals and records the decisions in the Kymas. The parameter removing contains each Kyma's
+// judge decides about all removals and records the decisions in the Kymas. removing contains each Kyma's
 // new removals.
 func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []plan.NewRemovals, now time.Time) {
 	var all removal.Fleet

@@ -13,7 +13,7 @@ import (
 )
 
 // BundleSource returns a source that reads bundles from the registry at location and verifies them with a root of
-// trust. The parameter flag is the name of the flag that contains the location, for error messages.
+// trust. flag is the name of the flag that contains the location, for error messages.
 func BundleSource(
 	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {

@@ -31,7 +31,7 @@ type Progress struct {
 	last     error
 }
 
-// NewProgress returns a Progress for a command that changes total runtimes. The parameter verb describes the work.
+// NewProgress returns a Progress for a command that changes total runtimes. verb describes the work.
 func NewProgress(cmd *cobra.Command, verb string, total int) *Progress {
 	out := cmd.OutOrStdout()
 	advance, shown := terminal.Steps(cmd.ErrOrStderr(), verb, total)

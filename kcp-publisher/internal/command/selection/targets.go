@@ -175,7 +175,7 @@ func changeAll(
 }
 
 // Select returns the selected runtimes. If more than MaxUnconfirmed runtimes are selected, it first asks for
-// confirmation. With --dry-run, it only lists the runtimes, and returns no targets. The parameter verb is the first
+// confirmation. With --dry-run, it only lists the runtimes, and returns no targets. verb is the first
 // word of the question, such as "suspend" in "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()

@@ -12,7 +12,7 @@ import (
 const fewSteps = 20
 
 // Steps shows a progress bar if out is a terminal and total is at least 20. The caller calls advance after each step.
-// The function advance is safe for concurrent use.
+// advance is safe for concurrent use.
 func Steps(out io.Writer, what string, total int) (advance func(), shown bool) {
 	if total < fewSteps || !cli.IsTerminal(out) {
 		return func() {}, false
@@ -22,7 +22,7 @@ func Steps(out io.Writer, what string, total int) (advance func(), shown bool) {
 	return func() { _ = bar.Add(1) }, true // a drawing error must not stop the work
 }
 
-// Bytes shows a progress bar for a transfer if out is a terminal. The parameter total is the size in bytes.
+// Bytes shows a progress bar for a transfer if out is a terminal. total is the size in bytes.
 func Bytes(out io.Writer, what string, total int64) (advance func(int64), done func()) {
 	if !cli.IsTerminal(out) {
 		return func(int64) {}, func() {}

@@ -28,7 +28,7 @@ type Component struct {
 	Others []bundle.Blob
 }
 
-// New creates a component version from files and images. The parameter digests maps image references without a digest
+// New creates a component version from files and images. digests maps image references without a digest
 // to the images' digests.
 func New(
 	name, version, provider string, files Files, images []string, digests map[string]digest.Digest,

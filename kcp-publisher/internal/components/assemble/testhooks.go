@@ -41,7 +41,7 @@ const (
 	testSuccesses = 1
 )
 
-// tests converts a chart's test hooks to checks of kind job. The parameter installed contains the objects that agents
+// tests converts a chart's test hooks to checks of kind job. installed contains the objects that agents
 // install from the chart. The function converts either all test hooks or none, because a test can depend on other
 // objects that are also test hooks.
 func (f Files) tests(

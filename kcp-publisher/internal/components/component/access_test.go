@@ -101,7 +101,7 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// component pushes a component version. The parameter rest is YAML that is appended to the version's descriptor.
+// component pushes a component version. rest is YAML that is appended to the version's descriptor.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,

@@ -25,7 +25,7 @@ func (c Component) CopyTo(ctx context.Context, target store.Store) (string, erro
 	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo implements CopyTo. The result completed is true if the target already contained the version and copyTo copied
+// copyTo implements CopyTo. completed is true if the target already contained the version and copyTo copied
 // missing blobs.
 func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
 	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
@@ -44,7 +44,7 @@ func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error
 	return c.existsIn(ctx, to, place.String())
 }
 
-// CopyInto is like CopyTo, but for other destinations, such as an archive. The function target returns the destination
+// CopyInto is like CopyTo, but for other destinations, such as an archive. target returns the destination
 // for a repository name. The parameter where describes the destination in errors.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)

@@ -156,7 +156,7 @@ func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// ChangesSince returns the modules that differ between an earlier bundle and p. The parameter states contains the
+// ChangesSince returns the modules that differ between an earlier bundle and p. states contains the
 // modules that differ between the desired states of the two bundles. ChangesSince adds the modules whose runtime values
 // differ.
 func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {

@@ -214,7 +214,7 @@ func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 	return unready
 }
 
-// addFailedCheck records the failed check of a runtime for messages. The parameter failed is nil if the runtime did not
+// addFailedCheck records the failed check of a runtime for messages. failed is nil if the runtime did not
 // fail because of a check.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // Assign assigns each of n shards to the process that must publish its bundles. members contains the names of all live
-// processes. The parameter held maps each shard to the process that holds the shard's Lease now. Assign returns nil if
+// processes. held maps each shard to the process that holds the shard's Lease now. Assign returns nil if
 // members is empty.
 //
 // The numbers of shards per process differ by at most one. A shard moves to another process only if its current process

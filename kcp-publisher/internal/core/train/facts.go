@@ -93,7 +93,7 @@ func (c *chain) failedChecksMessage(entry *fleet.TrainVersion, counts Counts) st
 	return ""
 }
 
-// channelCounts returns the numbers of runtimes that follow the channel in entry. The result known is false if some
+// channelCounts returns the numbers of runtimes that follow the channel in entry. known is false if some
 // runtimes are not known yet, or if the numbers are for another version. For a channel without runtimes, all numbers
 // are zero.
 func (c *chain) channelCounts(entry *fleet.TrainVersion) (counts Counts, known bool) {

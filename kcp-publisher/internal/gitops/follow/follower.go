@@ -66,7 +66,7 @@ type Follower struct {
 }
 
 // New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower
-// uses the cache to detect other clients' changes to a commit's objects. The parameter kinds must contain only kinds
+// uses the cache to detect other clients' changes to a commit's objects. kinds must contain only kinds
 // that the controllers already watch. Call New before the cache starts.
 func New(ctx context.Context, options Options, objects cache.Cache, kinds ...client.Object) (*Follower, error) {
 	f := &Follower{Options: options, release: options.Hold()}

@@ -63,7 +63,7 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown. The result leftovers lists the objects that could not be deleted afterwards, even if Check returns an
+// is unknown. leftovers lists the objects that could not be deleted afterwards, even if Check returns an
 // error.
 func Check(ctx context.Context, o Options) (findings []Finding, leftovers []string, err error) {
 	s, err := prepare(ctx, o)

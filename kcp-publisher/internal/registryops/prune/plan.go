@@ -113,7 +113,7 @@ type Plan struct {
 }
 
 // Decide computes the plan. A bundle's age starts when its successor was issued. Any other manifest's age starts when a
-// run first found it unused. The parameter unusedSince contains this time, by Manifest.Key, for the manifests that
+// run first found it unused. unusedSince contains this time, by Manifest.Key, for the manifests that
 // earlier runs found.
 func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) Plan {
 	d := decision{
