@@ -77,7 +77,7 @@ func (r rules) rewriteVariable(text string) (string, bool, error) {
 	return to, true, err
 }
 
-// fieldVisitor changes the values at a field path. Its function change takes a value, and returns the new value and
+// fieldVisitor changes the values at a field path. It calls change with each value. change returns the new value and
 // whether the old value is an image.
 type fieldVisitor struct {
 	object string

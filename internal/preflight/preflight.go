@@ -81,8 +81,8 @@ func Draw(out io.Writer, findings []Finding) {
 // rootWarning is the remaining validity of a root of trust below which Root returns a warning.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root returns the finding for the expiry of a root of trust. The text from is its location, and the text renew is the
-// advice for renewing it.
+// Root returns the finding for the expiry of a root of trust. Its location is in from, and the advice for renewing it
+// is in renew.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)

@@ -163,7 +163,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command in a pipeline. The parameter next contains the following commands.
+// command walks one command in a pipeline. next contains the commands that come after it.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {

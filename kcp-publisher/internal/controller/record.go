@@ -127,7 +127,8 @@ func (k *Kymas) writeRefusedStatus(ctx context.Context, before, after *v1beta2.K
 // same CPU time (stage "baselines" of `make bench-fleet`), but the publisher would have to compute the difference.
 //
 // The patch contains the Kyma's resource version. A publisher with an outdated Kyma gets a conflict and cannot
-// overwrite newer data. Both operations succeed for every Kyma, so an outdated Kyma never looks like an invalid status.
+// overwrite newer data. The operations of the patch are valid for every Kyma, so the API server never reports an
+// outdated Kyma as an invalid status.
 func statusPatch(before, after *v1beta2.Kyma) (client.Patch, error) {
 	type operation struct {
 		Operation string `json:"op"`

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BehindError means that lifecycle-manager has not updated some Manifests to the version that runs in the runtime
-// yet. Manifests contains the name and the required version of each of these Manifests.
+// BehindError means that lifecycle-manager has not yet updated some Manifests to the version that the runtime runs.
+// Manifests contains the name and the required version of each of these Manifests.
 type BehindError struct{ Manifests []string }
 
 func (e *BehindError) Error() string {

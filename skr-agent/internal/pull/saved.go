@@ -24,9 +24,9 @@ const maxUnsavedTime = time.Minute
 // not a key of the Secret, because version 0.1.0 agents would include that key in the signed text.
 const annotationReporter = "kyma-pull.dev/reporter"
 
-// ReportedSequence returns the saved sequence of reports, or 0 before the first report. If the clock was set back, it
+// ReportedSequence returns the saved report sequence, or 0 before the first report. If the clock was set back, it
 // returns a sequence that is at least as high as the last sent report's sequence. It reads the Secret, because another
-// agent replica can have sent a report as the leader.
+// agent replica may have sent a report while it was the leader.
 //
 // The sequence is ahead of the clock only if necessary. Otherwise, the agent in a copied or restored cluster could send
 // a sequence that the other agent already used.

@@ -28,8 +28,8 @@ type Flags struct {
 	Everywhere bool
 }
 
-// Add adds the flags that select the control plane. The parameter objects, such as "the Kymas", completes the help text
-// of --namespace.
+// Add adds the flags that select the control plane. objects is a phrase, such as "the Kymas", that completes the help
+// text of --namespace.
 func (c *Flags) Add(flags *pflag.FlagSet, objects string) {
 	AddNamespaceFlag(flags, &c.Namespace, objects)
 	c.Cluster.AddFlags(flags, "the control plane")

@@ -165,7 +165,7 @@ func (f *exportFlags) baseDigests(runtimes []string) (map[string]digest.Digest, 
 		if d := digest.Digest(since); d.Validate() == nil {
 			if len(runtimes) != 1 || len(f.since) != 1 {
 				return nil,
-					fmt.Errorf("%s: a digest can only be used for a single runtime; use the runtimes' reports", since)
+					fmt.Errorf("%s: a digest can only be used for a single runtime: pass the runtimes' report files instead", since)
 			}
 			found[runtimes[0]] = d
 			continue

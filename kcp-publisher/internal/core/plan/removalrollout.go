@@ -144,7 +144,7 @@ func (rules removalRules) decisions(kyma *v1beta2.Kyma) map[string]rollout.Decis
 	return decisions
 }
 
-// addTo adds to given the modules that a rollout removes or restores with the published bundle.
+// addTo extends the map given with the modules that a rollout removes or restores with the published bundle.
 func (rules removalRules) addTo(
 	given map[string]v1beta2.GivenVersion, published PublishedBundle, kyma *v1beta2.Kyma,
 ) map[string]v1beta2.GivenVersion {

@@ -44,8 +44,8 @@ func (p *plan) lastPlaceBefore(number int) int64 {
 	return last
 }
 
-// selects reports whether a wave would select a runtime of an earlier wave. The parameter after is the result of
-// lastPlaceBefore.
+// selects reports whether a wave would select a runtime of an earlier wave. lastPlaceBefore returns the value for
+// the parameter after.
 func (p *plan) selects(number int, after, place int64, own labels.Set) bool {
 	if s := p.waves[number].selector; s != nil {
 		return s.Matches(own)

@@ -63,7 +63,7 @@ func TestChannelSetBackToUnprovenVersionUpdatesAll(t *testing.T) {
 	}
 }
 
-func TestRolloutRecordsIfItsStartVersionIsUnproven(t *testing.T) {
+func TestRolloutRecordsWhetherItsStartVersionIsProven(t *testing.T) {
 	left := at("left", "prod", "1.0.0")
 	spec := twoWaves()
 	spec.From, spec.To, spec.FromUnproven = "1.2.0", "2.0.0", true

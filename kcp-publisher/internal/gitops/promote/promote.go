@@ -73,7 +73,7 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
 	switch {
 	case to == nil && !create:
-		err = fmt.Errorf("the channel does not exist; the channels are %s: use --create to add it",
+		err = fmt.Errorf("the channel does not exist: use one of %s, or --create to create the channel",
 			strings.Join(channelNames(channels), ", "))
 	case to == nil:
 		err = e.addChannel(channels, from, channel)

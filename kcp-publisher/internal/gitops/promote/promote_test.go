@@ -101,8 +101,8 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 		},
 		"target channel that does not exist": {
 			meta, "fast", "reglar",
-			`line 8: module keda: channel "reglar": the channel does not exist; the channels are regular, fast: use ` +
-				`--create to add it`,
+			`line 8: module keda: channel "reglar": the channel does not exist: use one of regular, fast, or ` +
+				`--create to create the channel`,
 		},
 		"source and target are the same channel": {meta, "fast", "fast", `channel "fast" is both`},
 		"target channel without a version": {
