@@ -44,7 +44,8 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	cmd := Group(name, short)
 	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(checkEmpty(cmd, args), checkDurations(cmd.Flags())); err != nil {
+		err := errors.Join(checkEmpty(cmd, args), checkDurations(cmd.Flags()), checkFormats(cmd.Flags()))
+		if err != nil {
 			return err
 		}
 		if err := r.setColors(cmd.OutOrStdout()); err != nil {

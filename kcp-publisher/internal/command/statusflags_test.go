@@ -9,7 +9,7 @@ import (
 
 func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
-		"-o csv":                  `-o "csv": must be table, wide, json, yaml or name`,
+		"-o csv":                  `-o "csv": must be table, json, yaml, wide or name`,
 		"--health Failing,Behnd":  `--health "Behnd": must be one of Failing, Silent`,
 		"-w -o yaml":              "--watch does not support -o yaml: use table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",

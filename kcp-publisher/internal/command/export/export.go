@@ -66,7 +66,7 @@ func New() *cobra.Command {
 	flags.StringVar(&f.volumeSize, "volume-size", "",
 		"split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the file's content without writing it")
-	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
+	cli.FormatFlag(flags, &f.format, "format", "")
 	keyfolder.AddPublisherFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	return cmd

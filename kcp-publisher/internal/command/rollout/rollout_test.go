@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,28 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	show(underWay())
 	if strings.Count(drawn.String(), up) != 1 {
 		t.Errorf("want %q once in %q", up, drawn.String())
+	}
+}
+
+func TestUndoneRolloutIsFollowedToItsRollback(t *testing.T) {
+	undone := func(state v1alpha1.RolloutState, observed int64) *v1alpha1.Rollout {
+		r := underWay()
+		r.Spec.Undo, r.Generation, r.Status.ObservedGeneration, r.Status.State = true, 2, observed, state
+		return r
+	}
+	for _, before := range []v1alpha1.RolloutState{v1alpha1.RolloutSucceeded, v1alpha1.RolloutStopped} {
+		states := []*v1alpha1.Rollout{
+			undone(before, 1), undone(v1alpha1.RolloutRollingBack, 2), undone(v1alpha1.RolloutRolledBack, 2),
+		}
+		read := func() (*v1alpha1.Rollout, error) {
+			next := states[0]
+			states = states[1:]
+			return next, nil
+		}
+		err := watchRollout(t.Context(), time.Millisecond, read, plainPrinter(io.Discard))
+		if err == nil || !strings.Contains(err.Error(), "is RolledBack") {
+			t.Errorf("%s rollout with a pending undo: got error %v, want RolledBack", before, err)
+		}
 	}
 }
 

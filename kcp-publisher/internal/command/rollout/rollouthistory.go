@@ -38,7 +38,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 					return err
 				}
 				show(one)
-				if rollout.IsFinished(one.Status.State) {
+				if rollout.HasEnded(one) {
 					return endError(one)
 				}
 				return nil

@@ -32,7 +32,7 @@ func watchRollout(
 			return err
 		}
 		show(one)
-		if rollout.IsFinished(one.Status.State) {
+		if rollout.HasEnded(one) {
 			return endError(one)
 		}
 		for _, check := range checks {

@@ -96,8 +96,6 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains([]string{"table", formatWide, "json", "yaml", formatName}, f.format):
-		return cli.Usage(fmt.Errorf("-o %q: must be table, wide, json, yaml or name", f.format))
 	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):
 		return cli.Usage(fmt.Errorf("--watch does not support -o %s: use table, wide or json", f.format))
 	case f.watch && f.exitCode:

@@ -37,15 +37,19 @@ const (
 func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	known, changed, err := f.watchControlPlane(ctx, selector)
+	handle, failed := newWatchErrors(ctx)
+	known, changed, err := f.watchControlPlane(ctx, selector, handle)
 	if err != nil {
+		return err
+	}
+	if err := waitForSync(ctx, known.WaitForCacheSync, failed); err != nil {
 		return err
 	}
 	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	out, problem := cmd.OutOrStdout(), outage{out: cmd.ErrOrStderr()}
 	var before map[string]fleet.Runtime
 	var last fleet.Fleet
 	var around fleet.Input
@@ -53,9 +57,14 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	defer tick.Stop()
 	for refresh := true; ; {
 		if refresh {
-			if err := f.refresh(ctx, api, &around); err != nil && before == nil {
+			err := f.refresh(ctx, api, &around)
+			if err != nil && before == nil {
 				return err
 			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			problem.record(err, time.Now())
 		}
 		now, err := f.assess(ctx, known, around)
 		if err != nil {
@@ -74,6 +83,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 			return nil
 		case <-tick.C:
 			refresh = true
+		case err := <-failed:
+			problem.record(err, time.Now())
 		case <-changed:
 			if !pause.Sleep(ctx, changesSettle) {
 				return nil
@@ -118,9 +129,10 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	return err
 }
 
-// watchControlPlane returns a cache of the control plane's objects, and a channel that signals changes.
+// watchControlPlane starts a cache of the control plane's objects. It returns the cache and a channel that signals
+// changes. The cache passes errors to the function failed.
 func (f *statusFlags) watchControlPlane(
-	ctx context.Context, selector labels.Selector,
+	ctx context.Context, selector labels.Selector, failed toolscache.WatchErrorHandlerWithContext,
 ) (cache.Cache, <-chan struct{}, error) {
 	ctrl.SetLogger(logr.Discard()) // the cache would log each failed request
 	config, err := f.Cluster.Config()
@@ -133,7 +145,7 @@ func (f *statusFlags) watchControlPlane(
 		return nil, nil, err
 	}
 	options := cache.Options{
-		Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+		Scheme: scheme, DefaultWatchErrorHandler: failed, ByObject: map[client.Object]cache.ByObject{
 			&v1beta2.Kyma{}: {Label: selector, Transform: controller.NewSlimmer().Transform},
 		},
 	}
@@ -164,9 +176,6 @@ func (f *statusFlags) watchControlPlane(
 		}
 	}
 	go func() { _ = known.Start(ctx) }()
-	if !known.WaitForCacheSync(ctx) {
-		return nil, nil, errors.New("watch the control plane: interrupted before the cache was synced")
-	}
 	return known, changed, nil
 }
 

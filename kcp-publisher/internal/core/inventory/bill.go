@@ -15,16 +15,24 @@ const (
 	propertyRuntimes     = "kyma-pull:runtimes"
 	propertyOldestReport = "kyma-pull:oldest-report"
 	propertyIncomplete   = "kyma-pull:incomplete"
+	propertyUnreported   = "kyma-pull:unreported-runtimes"
 )
 
 // CycloneDX returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions
 // and their images. Each component contains the number of runtimes that run it and the time of their oldest report. If
-// the images of a module version could not be determined for all runtimes, its component contains the reason.
+// the images of a module version could not be determined for all runtimes, its component contains the reason. The
+// fleet's component contains the number of runtimes that never reported.
 func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: now.UTC().Format(time.RFC3339),
 		Component: &cyclonedx.Component{BOMRef: "fleet", Type: cyclonedx.ComponentTypePlatform, Name: name},
+	}
+	if f.Unreported > 0 {
+		bom.Metadata.Component.Properties = &[]cyclonedx.Property{
+			{Name: propertyUnreported, Value: strconv.Itoa(f.Unreported)},
+			{Name: propertyIncomplete, Value: "runtimes that never reported are not included"},
+		}
 	}
 	components, modules := []cyclonedx.Component{}, []string{} // the schema requires lists instead of null
 	images := map[string][]string{}

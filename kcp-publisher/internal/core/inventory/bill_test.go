@@ -90,6 +90,24 @@ func TestBillOfMaterialsCountsAllRuntimesOfAModule(t *testing.T) {
 	}
 }
 
+func TestBillOfMaterialsCountsUnreportedRuntimes(t *testing.T) {
+	fleet := New([]Runtime{{ID: "a"}, {ID: "b"}, {ID: "c", Reported: noon}}, nil)
+	component, unreported := fleet.CycloneDX("fleet-1", noon).Metadata.Component, "2"
+	want := cyclonedx.Property{Name: propertyUnreported, Value: unreported}
+	if component.Properties == nil || !slices.Contains(*component.Properties, want) {
+		t.Errorf("the fleet's component has properties %+v, want %+v", component.Properties, want)
+	}
+	comment := fleet.SPDX("fleet-1", noon).Packages[0].PackageComment
+	for _, property := range []string{propertyUnreported + ": " + unreported, propertyIncomplete + ": "} {
+		if !strings.Contains(comment, property) {
+			t.Errorf("the fleet's SPDX package has comment %q, want %q", comment, property)
+		}
+	}
+	if complete := New(nil, nil).CycloneDX("fleet-1", noon).Metadata.Component; complete.Properties != nil {
+		t.Errorf("a complete fleet has properties %+v", complete.Properties)
+	}
+}
+
 func TestBillOfMaterialsContainsModulesWithoutImages(t *testing.T) {
 	crds := Module{"crds", "1.0.0"}
 	fleet := New([]Runtime{{ID: "a", Reported: noon, Modules: []Module{crds, keda}}},

@@ -109,6 +109,13 @@ func IsFinished(state fleet.RolloutState) bool {
 	return false
 }
 
+// HasEnded reports whether a Rollout has ended and the publisher has handled its undo, if an operator requested one.
+func HasEnded(r *fleet.Rollout) bool {
+	isReversible := r.Status.State == fleet.RolloutSucceeded || r.Status.State == fleet.RolloutStopped
+	isUndoPending := r.Spec.Undo && isReversible && r.Status.ObservedGeneration < r.Generation
+	return IsFinished(r.Status.State) && !isUndoPending
+}
+
 // hasSucceeded reports whether a Rollout has succeeded and no operator has undone it.
 func hasSucceeded(r *fleet.Rollout) bool {
 	return r.Status.State == fleet.RolloutSucceeded && !r.Spec.Undo
