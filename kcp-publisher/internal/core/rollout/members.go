@@ -33,9 +33,7 @@ func (p *plan) classify(runtimes []Runtime) {
 		if runtimes[i].Version == "" {
 			w.newCount++
 		}
-		if m.state == waiting || m.state == silent {
-			w.countPending(&runtimes[i])
-		}
+		w.countPending(m, &runtimes[i])
 		switch m.state {
 		case waiting:
 			if !m.isUncertain && !runtimes[i].RemovalHeld {

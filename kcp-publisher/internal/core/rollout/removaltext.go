@@ -21,8 +21,8 @@ func (p *plan) hasReturned(r *Runtime) bool {
 
 // countPending counts a runtime that still has the module because the removal waits for an operator's approval. The
 // runtime can be silent.
-func (w *wave) countPending(r *Runtime) {
-	if r.RemovalHeld {
+func (w *wave) countPending(m *member, r *Runtime) {
+	if r.RemovalHeld && (m.state == waiting || m.state == silent) {
 		w.unapproved++
 	}
 }
