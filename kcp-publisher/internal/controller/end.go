@@ -153,6 +153,7 @@ func (k *Kymas) setUnpublished(
 	k.applyReport(p.kyma, newest)
 	facts := ingest.Facts{
 		Generation: p.kyma.Generation, Published: renewed, IsDeleting: p.facts.IsDeleted, SilenceTimeout: allowed,
+		RenewError: p.renewError,
 	}
 	if newest.Refused == nil {
 		facts.Report = newest.Accepted

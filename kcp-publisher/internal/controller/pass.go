@@ -54,7 +54,9 @@ type pass struct {
 	outcome        publish.Outcome
 	// renewed is the newest bundle of the runtime after the action Renew. It is nil if the bundle could not be read.
 	renewed *plan.PublishedBundle
-	status  ingest.Facts
+	// renewError is the reason why agents would refuse the renewed bundle, or nil.
+	renewError error
+	status     ingest.Facts
 }
 
 // beginPass starts a reconcile and sets the facts that do not require a request to the registry.
@@ -237,6 +239,10 @@ func (k *Kymas) renewBundle(ctx context.Context, p *pass) error {
 			if down, _ := k.recordFailure(ctx, p, err); down {
 				p.facts.Renewed = reconcile.Down
 			}
+		}
+		if errors.Is(err, publish.ErrWouldBeRefused) {
+			p.renewError = err // the Kyma's status contains the error
+			return nil
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while publishing is on hold for a commit", "runtime",
 			plan.RuntimeID(p.kyma))

@@ -91,16 +91,23 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 
 // addSecrets adds the Secrets for the runtime's next bundle to r. If the publisher refused the runtime's latest report,
 // it does not add Secrets. problem is the reason why some Secrets cannot be published. If the Kyma is being deleted,
-// addSecrets ignores errors, so that the deletion does not wait.
+// an error is only a problem, because the deletion must not wait and needs only the recorded names.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
-	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil ||
-		newest.Accepted.Runtime != r.ID || r.Key == nil {
+	if newest.Accepted == nil || newest.Refused != nil || newest.Accepted.Runtime != r.ID || r.Key == nil {
+		return nil, nil
+	}
+	if status := kyma.Status.Runtime; r.IsDeleting && len(status.Secrets) > 0 {
+		r.Secrets = &plan.RuntimeSecrets{
+			Recipient: status.Key.Recipient, RecordedNames: status.Secrets, IsPartial: true,
+		}
+	}
+	if k.secrets == nil && k.pullSecrets == nil {
 		return nil, nil
 	}
 	if problem, err = k.readSecrets(ctx, kyma, r); err != nil && r.IsDeleting {
-		return nil, nil
+		return err, nil
 	}
 	return problem, err
 }

@@ -42,9 +42,12 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	keep := ""
 	if !dropOld {
 		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
-			return fmt.Errorf(
-				"the current %s key cannot be determined: specify it with --publisher-key, or replace "+
-					"all keys with --drop-old", role)
+			advice := "specify it with --publisher-key"
+			if role == trust.RoleEnroll {
+				advice = "put it into the folder as " + FileEnrollKey
+			}
+			return fmt.Errorf("the current %s key cannot be determined: %s, or replace all keys with --drop-old", role,
+				advice)
 		} else if keep == "" && len(listed) == 1 {
 			keep = listed[0]
 		}

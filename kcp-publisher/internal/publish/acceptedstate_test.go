@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -152,7 +153,7 @@ func TestBundleWithAModuleBelowItsFloorIsNotRenewed(t *testing.T) {
 	keys := *p.keys.Load()
 	keys.Root.Floors = map[string]string{"example.com/scaler": "1.1.0"}
 	p.keys.Store(&keys)
-	if _, pushed, err := p.Renew(t.Context(), record, runtime); pushed || err == nil ||
+	if _, pushed, err := p.Renew(t.Context(), record, runtime); pushed || !errors.Is(err, ErrWouldBeRefused) ||
 		!strings.Contains(err.Error(), "module scaler: component example.com/scaler:1.0.0 is older than 1.1.0") {
 		t.Errorf("got pushed %v and error %v, want an error about the minimum version", pushed, err)
 	}

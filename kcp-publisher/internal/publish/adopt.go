@@ -148,6 +148,9 @@ func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Run
 	return adopted.KeptBundle(), nil
 }
 
+// ErrWouldBeRefused means that agents would refuse the last bundle now, so it was not renewed.
+var ErrWouldBeRefused = errors.New("agents would refuse the bundle")
+
 // Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do
 // not change, so Renew returns an error if agents would refuse one of them now. It returns the runtime's latest bundle,
 // or nil if it found no valid bundle.
@@ -171,7 +174,7 @@ func (p *Publisher) Renew(
 		return last, false, nil
 	}
 	if err := p.checkRenewal(ctx, keys.Root, last.State); err != nil {
-		return last, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
+		return last, false, fmt.Errorf("renew the bundle of runtime %s: %w: %w", runtime.ID, ErrWouldBeRefused, err)
 	}
 	documents, err := p.readDocuments(ctx, runtime.ID, last)
 	if err == nil {

@@ -78,7 +78,7 @@ func removalEvidence(module string, given v1beta2.GivenVersion, facts Facts) v1b
 // minWindowDistance is the shortest time between the starts of two maintenance windows that both delay the deadline of
 // a rollout's wave. Without it, a runtime could repeatedly report that it waits for a window, and never miss the
 // deadline.
-const minWindowDistance = 6 * time.Hour
+const minWindowDistance = 2 * time.Hour
 
 // isStartDelayed reports whether the runtime was silent or waited for its maintenance window, according to the previous
 // status. The deadline of the rollout's wave then starts later.

@@ -137,8 +137,6 @@ func TestModuleHeldByARolloutStaysReadyWithMessage(t *testing.T) {
 	}
 }
 
-// A version was published long before the runtime could install it. The deadline must start only when the runtime could
-// install the version.
 // notReporting returns a status with the condition Reporting=False.
 func notReporting(reason string) v1beta2.KymaStatus {
 	return v1beta2.KymaStatus{Conditions: []metav1.Condition{
@@ -146,6 +144,8 @@ func notReporting(reason string) v1beta2.KymaStatus {
 	}}
 }
 
+// A version was published long before the runtime could install it. The deadline must start only when the runtime could
+// install the version.
 func TestUpgradeDeadlineStartsWhenTheRuntimeCanUpgrade(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {

@@ -28,8 +28,11 @@ func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.
 	}
 	if commit != "" {
 		set := conditionSetter(&after.Conditions, facts.Generation, now)
-		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without changes",
-			false)
+		message := commit + ": bundles are renewed without changes"
+		if facts.RenewError != nil {
+			message = truncate(commit + ": the bundle is not renewed: " + facts.RenewError.Error())
+		}
+		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, message, false)
 	}
 	return after
 }

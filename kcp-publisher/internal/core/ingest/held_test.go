@@ -238,3 +238,12 @@ func TestResultsOfRolloutsAreRecordedDuringACommitHold(t *testing.T) {
 		}
 	}
 }
+
+func TestConditionContainsTheReasonWithoutARenewal(t *testing.T) {
+	after := healthy().held(func(f *Facts) { f.RenewError = errors.New("the release key was revoked") })
+	c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionPublishing)
+	const want = "commit 3f0c is partially applied: the bundle is not renewed: the release key was revoked"
+	if c == nil || c.Message != want || c.Reason != v1beta2.ReasonCommitHeld {
+		t.Errorf("got condition %+v, want message %q", c, want)
+	}
+}

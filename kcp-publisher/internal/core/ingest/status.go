@@ -45,6 +45,8 @@ type Facts struct {
 	OmittedFeatures []bundle.Feature
 	// SecretsError is set if the publisher could not encrypt the Secrets for the runtime.
 	SecretsError error
+	// RenewError is the reason why the bundle was not renewed while a Git commit is partially applied, or nil.
+	RenewError error
 	// SealedRemovals lists the Secrets that the latest bundle removes, as NAMESPACE/NAME.
 	SealedRemovals []string
 	// SilenceTimeout is the allowed time without a report.

@@ -450,4 +450,9 @@ func TestPredecessorsEndAtTheLastSuccess(t *testing.T) {
 	if want := []string{"succeeded", "stopped"}; !slices.Equal(r.Spec.Predecessors, want) {
 		t.Errorf("after a rollback: got predecessors %v, want %v", r.Spec.Predecessors, want)
 	}
+	succeeded.Spec.Predecessors = []string{"stopped", "deleted"}
+	r = newRollout(keda, next, []*fleet.Rollout{&stopped, &succeeded})
+	if want := []string{"succeeded", "stopped", "deleted"}; !slices.Equal(r.Spec.Predecessors, want) {
+		t.Errorf("deleted attempt: got predecessors %v, want %v", r.Spec.Predecessors, want)
+	}
 }

@@ -51,8 +51,14 @@ func newRollout(track Track, spec fleet.RolloutSpec, earlier []*fleet.Rollout) *
 		if before.Status.State == fleet.RolloutSucceeded {
 			break // its result and all earlier results are accepted
 		}
-		if before.Spec.From == spec.From && before.Spec.To == spec.To && len(r.Spec.Predecessors) < maxPredecessors {
-			r.Spec.Predecessors = append(r.Spec.Predecessors, before.Name)
+		if before.Spec.From != spec.From || before.Spec.To != spec.To {
+			continue
+		}
+		// The oldest attempts may have been deleted, so also use the names that later attempts list.
+		for _, name := range append([]string{before.Name}, before.Spec.Predecessors...) {
+			if !slices.Contains(r.Spec.Predecessors, name) && len(r.Spec.Predecessors) < maxPredecessors {
+				r.Spec.Predecessors = append(r.Spec.Predecessors, name)
+			}
 		}
 	}
 	return r

@@ -15,19 +15,20 @@ import (
 )
 
 // recordApproved adds the commit's approved removals to those that earlier polls recorded for the same commit. It
-// discards other commits' approvals. The time of the approvals changes only if a removal is added, because a commit can
-// be approved long after it was applied. Only Start's goroutine calls it.
+// discards other commits' approvals. The time of the approvals is the time of the first one, because a commit can be
+// approved long after it was applied. Only Start's goroutine calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := shard.Approvals{
 		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},
 	}
-	known := f.approved.Load()
-	if known == nil || known.Commit != commit {
-		known = &shard.Approvals{At: next.At}
+	if known := f.approved.Load(); known != nil && known.Commit == commit &&
+		len(known.Kymas)+len(known.Modules) > 0 {
+		// Keep the earlier polls' approvals, because those polls may have pruned some of the objects. A new time would
+		// make approvals valid again that were already used.
+		next.At = known.At
+		maps.Copy(next.Kymas, known.Kymas)
+		maps.Copy(next.Modules, known.Modules)
 	}
-	// Keep the earlier polls' approvals, because those polls may have pruned some of the objects.
-	maps.Copy(next.Kymas, known.Kymas)
-	maps.Copy(next.Modules, known.Modules)
 	if s.allowed {
 		for _, key := range s.Plan.Prune {
 			switch object := s.Live[key]; {
@@ -46,20 +47,7 @@ func (f *Follower) recordApproved(commit string, s Survey) {
 			}
 		}
 	}
-	if containsAll(known.Kymas, next.Kymas) && containsAll(known.Modules, next.Modules) {
-		next.At = known.At
-	}
 	f.approved.Store(&next)
-}
-
-// containsAll reports whether all contains each key of some.
-func containsAll[K comparable](all, some map[K]bool) bool {
-	for key := range some {
-		if !all[key] {
-			return false
-		}
-	}
-	return true
 }
 
 func removedModule(key Key, object *unstructured.Unstructured) string {
