@@ -20,12 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // deleter deletes modules' objects, and keeps objects that contain user data.
 type deleter struct {
 	planner      *planner
 	watches      *drift.Watches
+	inventories  *record.Inventories
 	events       events.EventRecorder
 	fieldManager string
 }
@@ -124,7 +126,8 @@ func describeRemaining(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (it has finalizers: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// retain stops the watches that no Manifest needs.
+// retain stops the watches that no Manifest needs. Another client can have removed entries from a status, so retain also
+// uses the recorded inventories.
 func (d *deleter) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
 	var all v1beta2.ManifestList // shared with the cache, so do not modify it
 	if err := d.planner.cached.List(ctx, &all, client.InNamespace(d.planner.namespace),
@@ -137,7 +140,7 @@ func (d *deleter) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1be
 		if other.UID == m.UID {
 			continue
 		}
-		needed = append(needed, other.Status.Synced...)
+		needed = slices.Concat(needed, other.Status.Synced, d.inventories.Missing(other))
 		if r, ok := d.planner.defaultCR(other); ok {
 			needed = append(needed, r)
 		}

@@ -217,6 +217,28 @@ func TestRemovedInventoryEntriesAreRestored(t *testing.T) {
 	require.Len(t, w.manifest("staying").Status.Synced, 2)
 }
 
+// The removal of a module stops the watches that no other module needs.
+func TestClearedInventoryKeepsItsWatches(t *testing.T) {
+	w := newWorld(t)
+	for _, module := range []string{"leaving", "staying"} {
+		w.wants(module, aConfigMap(module), version("1.0.0"))
+		w.state(module, v1beta2.StateReady, "")
+	}
+	m := w.manifest("staying")
+	before := m.DeepCopy()
+	m.Status.Synced = nil
+	require.NoError(t, w.client.Status().Patch(t.Context(), m, client.MergeFrom(before)))
+	w.eventually("the agent reads the cleared inventory", func() bool {
+		cached := &v1beta2.Manifest{}
+		return w.installer.planner.cached.Get(t.Context(), client.ObjectKeyFromObject(m), cached) == nil &&
+			len(cached.Status.Synced) == 0
+	})
+	w.remove("leaving")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "leaving") })
+	require.NoError(t, w.client.Delete(t.Context(), configMap("staying", nil)))
+	w.eventually("drift is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "staying") })
+}
+
 // While the agent is stopped, another client clears the inventories. The next agent process must restore them from
 // Options.Inventories.
 func TestInventoryClearedDuringARestartIsRestored(t *testing.T) {

@@ -125,7 +125,10 @@ func newInstaller(
 	l := &ledger{cluster: cluster, records: records}
 	pc := &pacer{now: now, lookInterval: options.CheckInterval, readyTimeout: options.ReadyTimeout}
 	ob := &observer{planner: pl, watches: watches, ledger: l}
-	d := &deleter{planner: pl, watches: watches, events: events, fieldManager: options.FieldManager}
+	d := &deleter{
+		planner: pl, watches: watches, inventories: options.Inventories, events: events,
+		fieldManager: options.FieldManager,
+	}
 	ap := &applier{planner: pl, ledger: l, watches: watches, fieldManager: options.FieldManager, now: now}
 	up := &upgrader{
 		planner: pl, applier: ap, deleter: d, observer: ob, ledger: l, reporter: rp, pacer: pc,
