@@ -126,8 +126,8 @@ func describeRemaining(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (it has finalizers: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// retain stops the watches that no Manifest needs. Another client can have removed entries from a status, so retain also
-// uses the recorded inventories.
+// retain stops the watches that no Manifest needs. Another client can have removed entries from a status, so retain
+// also uses the recorded inventories.
 func (d *deleter) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1beta2.Resource) {
 	var all v1beta2.ManifestList // shared with the cache, so do not modify it
 	if err := d.planner.cached.List(ctx, &all, client.InNamespace(d.planner.namespace),
